@@ -1,6 +1,7 @@
 // The context of every command: its output, its configuration, and how it fails.
 
-import { isAbsolute } from 'node:path'
+import { lchownSync, lstatSync, readdirSync, statSync } from 'node:fs'
+import { isAbsolute, join } from 'node:path'
 import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config/config.ts'
 
 /** Exit codes are a contract with scripts. */
@@ -78,6 +79,25 @@ export async function contextFor(io: Io, invocation: Invocation): Promise<Contex
 
 function isAbsolutePath(path: string | undefined): boolean {
   return path !== undefined && (path.startsWith('~') || isAbsolute(path))
+}
+
+/**
+ * What root has made in a data directory of somebody else becomes theirs: the service could not open it. Nothing that its
+ * owner could have put there in the place of another file is touched.
+ */
+export function leaveFilesToOwner(dataDir: string): void {
+  if (process.getuid?.() !== 0) return
+  try {
+    const { uid, gid } = statSync(dataDir)
+    if (uid === 0) return
+    for (const name of readdirSync(dataDir)) {
+      const path = join(dataDir, name)
+      const found = lstatSync(path)
+      if (found.isFile() && found.uid === 0 && found.nlink === 1) lchownSync(path, uid, gid)
+    }
+  } catch {
+    // There is no such folder, or a file is gone again.
+  }
 }
 
 /** The options that are settings. */

@@ -6,6 +6,7 @@ import {
   CommandFailure,
   type Context,
   contextFor,
+  leaveFilesToOwner,
   exitCodes,
   type Invocation,
   type Io,
@@ -116,7 +117,11 @@ function runForClient(io: Io, load: LoadAction) {
 
 async function runAction(context: Context, invocation: Invocation, action: Action): Promise<void> {
   for (const { name, problem } of context.loaded.warnings) context.io.err(`warning: ${name} ${problem}\n`)
-  await action(context, invocation)
+  try {
+    await action(context, invocation)
+  } finally {
+    leaveFilesToOwner(context.config.data_dir)
+  }
 }
 
 /** Commander passes the arguments, then the options, then the command. */

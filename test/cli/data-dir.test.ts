@@ -1,7 +1,18 @@
 // A data directory that cannot be used, or holds something broken, is explained as what it is.
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tempDir } from '../support/tmp.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { run } from './run.ts'
@@ -49,6 +60,24 @@ test('weir healthcheck finds the server of its data directory, wherever it liste
   const found = await weir.command('healthcheck', '--json')
   expect(found).toMatchObject({ code: 0 })
   expect(JSON.parse(found.stdout)).toEqual({ status: 'ready', url: `${weir.origin}/readyz` })
+})
+
+test.skipIf(process.getuid?.() !== 0)('what root makes in one of somebody else is theirs', async () => {
+  const at = machine('service')
+  mkdirSync(`${at.cwd}/weir-data`)
+  chownSync(`${at.cwd}/weir-data`, 4321, 4322)
+  writeFileSync(`${at.cwd}/elsewhere`, '')
+  symlinkSync('../elsewhere', `${at.cwd}/weir-data/link`)
+  linkSync(`${at.cwd}/elsewhere`, `${at.cwd}/weir-data/hard-link`)
+  expect((await run(at, 'accounts', 'create', '--email', 'a@b.c')).code).toBe(0)
+  expect((await run(at, 'backup', 'copy.db')).code).toBe(0)
+  expect((await run(at, 'catalog', 'export', 'mine.json')).code).toBe(0)
+  expect((await run(at, 'catalog', 'import', 'mine.json')).code).toBe(0)
+  const owners = Object.fromEntries(
+    readdirSync(`${at.cwd}/weir-data`).map((name) => [name, lstatSync(`${at.cwd}/weir-data/${name}`).uid]),
+  )
+  expect(owners).toMatchObject({ 'weir.db': 4321, 'ledger.anchors': 4321, 'catalog.json': 4321, link: 0 })
+  expect([statSync(`${at.cwd}/elsewhere`).uid, statSync(`${at.cwd}/copy.db`).uid]).toEqual([0, 0])
 })
 
 test('one that an imported catalog makes is for its owner alone', async () => {

@@ -59,9 +59,9 @@ describe('a file that ends in .yml', () => {
 
 describe('a program that a package of the system brought', () => {
   const there = {
-    '/etc/weir/weir.yaml': 'server: { port: 5 }\nproviders: { lab: { api_key: "file:lab.key" } }',
+    '/etc/weir/weir.yaml': 'server: { port: 5 }\nproviders: { mistral: { api_key: "file:mistral.key" } }',
     '/etc/weir/weir.env': 'OPENAI_API_KEY="sk-of-the-service"\nGROQ_API_KEY=gsk-of-the-service\n',
-    '/etc/weir/lab.key': 'of lab\n',
+    '/etc/weir/mistral.key': 'of-mistral\n',
   }
   const service = { files: there, packaged: true }
 
@@ -69,7 +69,7 @@ describe('a program that a package of the system brought', () => {
     const { config, file } = loaded({ ...service, env: { GROQ_API_KEY: 'gsk-of-mine' } })
     expect(config.server.port).toBe(5)
     expect([file, config.data_dir]).toEqual(['/etc/weir/weir.yaml', '/var/lib/weir'])
-    expect(config.providers['lab']?.api_key).toEqual(['of lab'])
+    expect(config.providers['mistral']?.api_key).toEqual(['of-mistral'])
     expect(config.providers['openai']?.api_key).toEqual(['sk-of-the-service'])
     expect(config.providers['groq']?.api_key).toEqual(['gsk-of-mine'])
     const elsewhere = { ...there, '/etc/weir/weir.yaml': 'data_dir: /srv/weir' }
