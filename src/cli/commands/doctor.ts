@@ -35,12 +35,12 @@ export async function doctor(context: Context): Promise<void> {
   const findings: Finding[] = []
   for (const check of checks) findings.push(...(await check(context)))
   const bad = findings.filter(({ state }) => state === 'bad')
-  print(context, { json: { ok: bad.length === 0, findings: findings.map(shown) }, text: linesOf(findings) })
+  print(context, { json: { ok: bad.length === 0, findings: findings.map(viewOf) }, text: linesOf(findings) })
   if (bad.length > 0)
     throw new CommandFailure(bad.map(({ check, detail }) => `${check}: ${detail}`).join('\n'))
 }
 
-const shown = ({ check, state, detail }: Finding) => ({ check, state, detail })
+const viewOf = ({ check, state, detail }: Finding) => ({ check, state, detail })
 
 /** What is wrong comes first, and what merely is not there takes a line together. */
 function linesOf(findings: readonly Finding[]): string {

@@ -102,7 +102,7 @@ function write(file: string, text: string, typed: readonly (Found & { kind: 'key
 
 /** The service runs as a user of its own, whose group may read the keys. A package makes that user. */
 function showKeysToService(keys: readonly string[]): void {
-  const group = /^weir:[^:]*:(\d+):/m.exec(readTextFile('/etc/group') ?? '')?.[1]
+  const group = /^weir:[^:]*:\d+:(\d+):/m.exec(readTextFile('/etc/passwd') ?? '')?.[1]
   if (keys.length === 0 || group === undefined) return
   const folder = dirname(keys[0]!)
   for (const path of [folder, ...keys]) chownSync(path, 0, Number(group))
