@@ -14,7 +14,7 @@ import { accessibilityFaults, clean, seen } from './visitor.ts'
 async function pick(page: Page, model: string): Promise<void> {
   await page.locator('button[aria-haspopup=dialog]').click()
   await page.getByRole('dialog').getByLabel('Search models').fill(model)
-  await page.getByRole('dialog').getByRole('button', { name: model }).click()
+  await page.getByRole('dialog').getByRole('option', { name: model }).click()
 }
 
 async function say(page: Page, text: string): Promise<void> {

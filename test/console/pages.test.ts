@@ -79,10 +79,10 @@ describe.skipIf(browserPath === null)('every page', () => {
     await page.locator('button[aria-haspopup=dialog]').click()
     await page.getByLabel('Search models').fill('openrouter anthropic')
     await page
-      .getByRole('button', { name: /openrouter/ })
+      .getByRole('option', { name: /openrouter/ })
       .first()
       .waitFor()
-    cut.push(...(await cutIn(page.getByRole('dialog').getByRole('listitem'))))
+    cut.push(...(await cutIn(page.getByRole('dialog').getByRole('option'))))
     expect({ cut, ...seen(visit) }).toEqual({ cut: [], ...clean })
     await context.close()
   }, 30_000)

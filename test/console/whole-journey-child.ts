@@ -75,7 +75,7 @@ try {
   await page.getByRole('link', { name: 'Chat', exact: true }).click()
   await page.locator('button[aria-haspopup=dialog]').click()
   await page.getByRole('dialog').getByLabel('Search models').fill('sim/premium')
-  await page.getByRole('dialog').getByRole('button', { name: 'sim/premium' }).click()
+  await page.getByRole('dialog').getByRole('option', { name: 'sim/premium' }).click()
   await page.getByLabel('Message').fill('Hello over there')
   await page.keyboard.press('Enter')
   const cost = page.getByTestId('cost')

@@ -1,29 +1,17 @@
 // The chat app: conversations on one side, the open one on the other.
 
-import { useQueryClient } from '@tanstack/react-query'
-import { memo, useEffect, useId, useMemo, useRef, useState } from 'react'
-import { Link, useLocation, useParams } from 'wouter'
-import type { ConversationView } from '../../http/console/answers.ts'
-import { call, useConversations, useCredits, useModels } from '../api/call.ts'
-import { appOrder, poolBars, poolName, poolNames } from '../pages/words.tsx'
-import { ago, count, t, usd, usdShort } from '../strings/text.ts'
-import {
-  ActForm,
-  Badge,
-  Button,
-  Copy,
-  Dialog,
-  Failure,
-  Loading,
-  Note,
-  saveFile,
-  TextField,
-  textOf,
-} from '../ui/kit.tsx'
-import { Composer, ModelPicker, pickedOf, usePickedModel } from './composer.tsx'
-import { Markdown } from './markdown.tsx'
-import { type AskedTurn, type OpenThread, stopAnswerIn, useThread } from './open-thread.ts'
-import type { Answer, Approval, ApprovalRequest, Attachment, ToolRun, ChatTurn } from './thread.ts'
+import { useEffect, useId, useRef, useState } from 'react'
+import { useParams } from 'wouter'
+import { useCredits, useModels } from '../api/call.ts'
+import { appOrder, poolBars, poolNames } from '../pages/words.tsx'
+import { t, usd, usdShort } from '../strings/text.ts'
+import { Button, Failure, Loading, Note, saveFile } from '../ui/kit.tsx'
+import { Composer } from './composer.tsx'
+import { Conversations, Rename } from './conversation-list.tsx'
+import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
+import { type AskedTurn, type OpenThread, useThread } from './open-thread.ts'
+import type { Answer, Approval, Attachment, ChatTurn } from './thread.ts'
+import { TurnView } from './turn-view.tsx'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
@@ -37,6 +25,12 @@ export default function Chat() {
   const hideList = () => document.getElementById(list)?.hidePopover()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
+  const field = useRef<HTMLTextAreaElement>(null)
+  const write = () => field.current?.focus({ preventScroll: true })
+  useEffect(() => {
+    // On a phone the keyboard would cover the conversation that was opened to be read.
+    if (!matchMedia('(pointer: coarse)').matches) write()
+  }, [thread])
   const [searches, setSearches] = useState(false)
   const [servers, setServers] = useState<readonly string[]>([])
   /** Resolves with whether it was asked: not without a model. */
@@ -93,7 +87,7 @@ export default function Chat() {
               {t('Export')}
             </Button>
           )}
-          <ModelPicker models={models} picked={picked} onPick={pick} />
+          <ModelPicker models={models} picked={picked} onPick={pick} onPicked={write} />
         </div>
         <div
           ref={end.box}
@@ -137,6 +131,7 @@ export default function Chat() {
           <div className="mx-auto max-w-3xl px-4 py-3">
             <Composer
               key={draft === null ? 'new' : `edit ${draft.keep}`}
+              field={field}
               draft={draft}
               busy={busy}
               ready={models === undefined || picked !== undefined}
@@ -209,97 +204,6 @@ function useStuckToEnd(turns: readonly unknown[]) {
   return { box, onScroll }
 }
 
-interface ConversationsProps {
-  readonly current: string | undefined
-  readonly onNew: () => void
-  /** One has been chosen, or a new one. */
-  readonly onOpened: () => void
-}
-
-function Conversations({ current, onNew, onOpened }: ConversationsProps) {
-  const { data, error } = useConversations()
-  const client = useQueryClient()
-  const [, navigate] = useLocation()
-  const [q, setQ] = useState('')
-  const shown = useMemo(
-    () => data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [],
-    [data, q],
-  )
-  const [deleting, setDeleting] = useState<ConversationView | null>(null)
-  const remove = async ({ id }: ConversationView) => {
-    await call('DELETE', `conversations/${encodeURIComponent(id)}`)
-    stopAnswerIn(id)
-    if (id === current) navigate('/chat')
-    await client.invalidateQueries({ queryKey: ['conversations'] })
-    setDeleting(null)
-  }
-  return (
-    <>
-      <Link
-        href="/chat"
-        onClick={() => {
-          onNew()
-          onOpened()
-        }}
-        className="mb-2 inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
-      >
-        {t('New chat')}
-      </Link>
-      <input
-        type="search"
-        aria-label={t('Search conversations')}
-        placeholder={t('Search')}
-        value={q}
-        onChange={(event) => setQ(event.target.value)}
-        className="control mb-2"
-      />
-      {error && <Failure error={error} />}
-      <nav aria-label={t('Conversations')} className="flex-1 overflow-y-auto">
-        <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
-          {shown.map((conversation) => (
-            <li key={conversation.id} className="group flex items-center">
-              <Link
-                href={`/chat/${conversation.id}`}
-                onClick={onOpened}
-                aria-current={conversation.id === current ? 'page' : undefined}
-                className={`min-w-0 flex-1 rounded-md px-2 py-1.5 ${
-                  conversation.id === current ? 'bg-accent-soft text-accent' : 'hover:bg-paper'
-                }`}
-              >
-                <span dir="auto" className="block truncate">
-                  {conversation.title}
-                </span>
-                <span className="block text-[12px] text-muted">{ago(conversation.updated_at)}</span>
-              </Link>
-              <Button
-                small
-                look="quiet"
-                aria-label={t('Delete {title}', { title: conversation.title })}
-                className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100"
-                onClick={() => setDeleting(conversation)}
-              >
-                ✕
-              </Button>
-            </li>
-          ))}
-        </ul>
-      </nav>
-      {deleting && (
-        <Dialog title={t('Delete the conversation')} onClose={() => setDeleting(null)}>
-          <ActForm onSubmit={() => remove(deleting)} action={t('Delete for good')} look="danger">
-            <p className="break-words" dir="auto">
-              {deleting.title}
-            </p>
-            <p className="text-muted">
-              {t('Its questions and answers are deleted. What they cost stays in the list of requests.')}
-            </p>
-          </ActForm>
-        </Dialog>
-      )}
-    </>
-  )
-}
-
 /** A conversation as a document of markdown. */
 function asMarkdown(title: string, turns: readonly ChatTurn[]): string {
   const parts = turns.map(({ text, attachments, approvals, answer }) =>
@@ -351,333 +255,4 @@ function PoolMeter() {
       </ul>
     </div>
   )
-}
-
-// Renames the open conversation.
-
-const longestTitle = 200
-
-function Rename({ title, onRename }: { title: string; onRename: (title: string) => Promise<void> }) {
-  const [open, setOpen] = useState(false)
-  const rename = async (given: FormData) => {
-    const name = textOf(given, 'title')
-    if (name === undefined) return
-    await onRename(name)
-    setOpen(false)
-  }
-  return (
-    <>
-      <Button small look="quiet" onClick={() => setOpen(true)}>
-        {t('Rename')}
-      </Button>
-      {open && (
-        <Dialog title={t('Rename the conversation')} onClose={() => setOpen(false)}>
-          <ActForm onSubmit={rename} action={t('Save')}>
-            <TextField
-              label={t('Title')}
-              name="title"
-              defaultValue={title}
-              maxLength={longestTitle}
-              required
-              autoFocus
-            />
-          </ActForm>
-        </Dialog>
-      )}
-    </>
-  )
-}
-
-// One question and its answer: reasoning and tools folded, the text as it grows, and its cost.
-
-interface TurnProps {
-  readonly turn: ChatTurn
-  /** While an answer is being written, no other question can be sent. */
-  readonly locked: boolean
-  /** The decisions about the answer's tool calls; undefined while it is the last turn. */
-  readonly decided: readonly Approval[] | undefined
-  readonly onEdit: () => void
-  readonly onAgain: () => void
-  readonly onDecide: (approvals: readonly Approval[]) => void
-}
-
-const TurnView = memo(
-  function TurnView({ turn, locked, decided, onEdit, onAgain, onDecide }: TurnProps) {
-    const { approvals, answer } = turn
-    const asks = approvals.length === 0
-    return (
-      <article className="mb-8">
-        {asks && <Question turn={turn} locked={locked} onEdit={onEdit} />}
-        <h2 className="mb-1 font-mono text-[12px] text-muted">{answer.model}</h2>
-        {answer.reasoning !== '' && <Reasoning answer={answer} />}
-        {answer.tools.map((tool) => (
-          <Tool key={tool.id} tool={tool} />
-        ))}
-        {answer.requests.length > 0 && answer.state !== 'running' && (
-          <Approvals requests={answer.requests} decided={decided} locked={locked} onDecide={onDecide} />
-        )}
-        <Markdown text={answer.text} growing={answer.state === 'running'} />
-        {answer.sources.length > 0 && <Sources of={answer.sources} />}
-        {answer.state === 'running' && (
-          <span className="mt-1 inline-block h-4 w-2 animate-pulse bg-accent" aria-hidden="true" />
-        )}
-        <End answer={answer} />
-        {answer.state !== 'running' && (
-          <div className="mt-2 -ml-2 flex flex-wrap items-center gap-1">
-            {answer.text !== '' && <Copy text={answer.text} look="quiet" />}
-            {(asks || answer.state !== 'done') && (
-              <Button small look="quiet" disabled={locked} onClick={onAgain}>
-                {t('Again')}
-              </Button>
-            )}
-            <Cost answer={answer} />
-          </div>
-        )}
-      </article>
-    )
-  },
-  (before, now) => before.turn === now.turn && before.locked === now.locked && before.decided === now.decided,
-)
-
-function Question({ turn, locked, onEdit }: Pick<TurnProps, 'turn' | 'locked' | 'onEdit'>) {
-  const { text, attachments } = turn
-  return (
-    <div className="mb-4 flex flex-col items-end">
-      <h2 className="sr-only">{t('You')}</h2>
-      {attachments.length > 0 && (
-        <ul className="mb-1 flex flex-wrap justify-end gap-2">
-          {attachments.map(({ name, type, data }, index) => (
-            <li key={index} className="card overflow-hidden text-[12.5px]">
-              {type.startsWith('image/') && data.startsWith('data:') ? (
-                <img src={data} alt={name} className="max-h-40 max-w-60" />
-              ) : (
-                <span className="block px-2 py-1">{name}</span>
-              )}
-            </li>
-          ))}
-        </ul>
-      )}
-      {text !== '' && (
-        <p
-          dir="auto"
-          className="max-w-[85%] rounded-lg bg-accent-soft px-3.5 py-2 break-words whitespace-pre-wrap"
-        >
-          {text}
-        </p>
-      )}
-      <Button small look="quiet" disabled={locked} onClick={onEdit}>
-        {t('Edit')}
-      </Button>
-    </div>
-  )
-}
-
-function Reasoning({ answer }: { answer: Answer }) {
-  return (
-    <details className="mb-3 rounded-md border border-line px-3 py-1.5">
-      <summary className="text-[13px] text-muted">
-        {answer.text === '' && answer.state === 'running' ? t('Thinking …') : t('Reasoning')}
-      </summary>
-      <div className="mt-2 text-[13px] text-muted">
-        <Markdown text={answer.reasoning} />
-      </div>
-    </details>
-  )
-}
-
-const toolNames: Readonly<Record<string, string>> = {
-  web_search_call: 'Web search',
-  mcp_call: 'Tool',
-  mcp_list_tools: 'Tools of a server',
-  function_call: 'Function',
-}
-
-function Tool({ tool }: { tool: ToolRun }) {
-  const tone = tool.state === 'failed' ? 'bad' : tool.state === 'running' ? 'accent' : 'plain'
-  return (
-    <details className="mb-3 rounded-md border border-line px-3 py-1.5">
-      <summary className="text-[13px]">
-        {t(toolNames[tool.kind] ?? tool.kind)} <span className="font-mono">{tool.label}</span>{' '}
-        <Badge tone={tone}>{t(tool.state)}</Badge>
-      </summary>
-      {tool.detail !== '' && (
-        <pre className="mt-2 overflow-x-auto font-mono text-[12px] whitespace-pre-wrap">{tool.detail}</pre>
-      )}
-    </details>
-  )
-}
-
-function Sources({ of }: { of: Answer['sources'] }) {
-  return (
-    <section className="mt-3 text-[13px]" aria-label={t('Sources')}>
-      <h3 className="text-muted">{t('Sources')}</h3>
-      <ol className="list-decimal pl-5">
-        {of.map(({ url, title }) => (
-          <li key={url} className="break-words">
-            <a className="text-accent underline" href={url} target="_blank" rel="noreferrer nofollow">
-              {title}
-            </a>{' '}
-            <span className="text-muted">{new URL(url).hostname}</span>
-          </li>
-        ))}
-      </ol>
-    </section>
-  )
-}
-
-function End({ answer }: { answer: Answer }) {
-  if (answer.state === 'stopped') return <p className="mt-2 text-[13px] text-muted">{t('Stopped.')}</p>
-  if (answer.state === 'cut') {
-    return <p className="mt-2 text-[13px] text-warn">{t('The answer was cut: its limit was reached.')}</p>
-  }
-  if (answer.state !== 'failed' || answer.fault === null) return null
-  const { code, message } = answer.fault
-  return (
-    <div role="alert" className="mt-2 rounded-md bg-bad-soft px-3 py-2">
-      <p>{message}</p>
-      <p className="mt-1 flex flex-wrap gap-3 text-[13px]">
-        {code !== null && (
-          <a
-            className="font-mono text-bad underline"
-            href={`/docs/errors#${code}`}
-            target="_blank"
-            rel="noreferrer"
-          >
-            {code}
-          </a>
-        )}
-        {answer.requestId !== null && (
-          <Link href={`/requests/${answer.requestId}`} className="underline">
-            {t('Why?')}
-          </Link>
-        )}
-      </p>
-    </div>
-  )
-}
-
-/** The cost of the answer, the pools that paid, and a link to the receipt. */
-function Cost({ answer }: { answer: Answer }) {
-  const { cost, paidBy, tokens, requestId } = answer
-  if (cost === null) return null
-  const pools = paidBy.map(({ pool, amount }) =>
-    t('{pool}: {amount}', { pool: poolName(pool), amount: usd(amount) }),
-  )
-  return (
-    <span className="ml-1 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted" data-testid="cost">
-      {requestId === null ? (
-        <span className="tabular-nums">{usdShort(cost)}</span>
-      ) : (
-        <Link href={`/requests/${requestId}`} className="tabular-nums underline" title={usd(cost)}>
-          {usdShort(cost)}
-        </Link>
-      )}
-      {pools.length > 0 && (
-        <span title={pools.join(', ')}>{paidBy.map(({ pool }) => poolName(pool)).join(' + ')}</span>
-      )}
-      {tokens !== null && (
-        <span className="tabular-nums">
-          {count(tokens.input)} → {count(tokens.output)} {t('tokens')}
-        </span>
-      )}
-    </span>
-  )
-}
-
-// Tool calls that wait for approval: each is allowed once or denied, and the answer goes on when all are decided.
-
-interface ApprovalsProps {
-  readonly requests: readonly ApprovalRequest[]
-  /** The decisions; undefined while the answer is the last turn. */
-  readonly decided: readonly Approval[] | undefined
-  readonly locked: boolean
-  readonly onDecide: (approvals: readonly Approval[]) => void
-}
-
-function Approvals({ requests, decided, locked, onDecide }: ApprovalsProps) {
-  const [chosen, setChosen] = useState<readonly Approval[]>([])
-  const choose = (id: string, approve: boolean) => {
-    const all = [...chosen.filter((other) => other.id !== id), { id, approve }]
-    setChosen(all)
-    if (all.length === requests.length) onDecide(all)
-  }
-  return (
-    <div className="mb-3 grid gap-2">
-      {requests.map((request) => (
-        <Request
-          key={request.id}
-          request={request}
-          decision={(decided ?? chosen).find(({ id }) => id === request.id)?.approve}
-          open={decided === undefined}
-          locked={locked}
-          onChoose={(approve) => choose(request.id, approve)}
-        />
-      ))}
-    </div>
-  )
-}
-
-interface RequestProps {
-  readonly request: ApprovalRequest
-  readonly decision: boolean | undefined
-  readonly open: boolean
-  readonly locked: boolean
-  readonly onChoose: (approve: boolean) => void
-}
-
-function Request({ request, decision, open, locked, onChoose }: RequestProps) {
-  const { server, tool } = request
-  return (
-    <div
-      role="group"
-      className="rounded-md border border-line-strong px-3 py-2"
-      aria-label={t('Permission for {tool}', { tool })}
-    >
-      <p className="text-[13px]">
-        {t('The model wants to call a tool of {server}:', { server })}{' '}
-        <span className="font-mono font-medium break-all">{visible(tool)}</span>
-      </p>
-      <pre
-        tabIndex={0}
-        role="group"
-        aria-label={t('What it is called with')}
-        className="mt-1 max-h-60 overflow-auto font-mono text-[12px] break-all whitespace-pre-wrap"
-      >
-        {visible(indentJson(request.arguments))}
-      </pre>
-      <div className="mt-2 flex flex-wrap items-center gap-2">
-        {decision === undefined && open && (
-          <>
-            <Button small look="primary" disabled={locked} onClick={() => onChoose(true)}>
-              {t('Allow once')}
-            </Button>
-            <Button small look="danger" disabled={locked} onClick={() => onChoose(false)}>
-              {t('Deny')}
-            </Button>
-          </>
-        )}
-        {decision === undefined && !open && <Badge>{t('not answered')}</Badge>}
-        {decision !== undefined && (
-          <Badge tone={decision ? 'good' : 'warn'}>{decision ? t('allowed once') : t('denied')}</Badge>
-        )}
-      </div>
-    </div>
-  )
-}
-
-/** Characters that are not seen but move or hide others are written out, so that what is shown is what will be sent. */
-function visible(text: string): string {
-  return text.replace(
-    /[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
-
-/** Formatted JSON, or the model's text if it is not JSON. */
-function indentJson(json: string): string {
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2)
-  } catch {
-    return json
-  }
 }

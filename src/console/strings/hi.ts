@@ -1,6 +1,7 @@
 // Hindi, by area; what concerns calls is in hi-calls.ts.
 
 import { calls, chat } from './hi-calls.ts'
+import { chatting } from './hi-chat.ts'
 
 // Hindi: settings, webhooks, and MCP servers.
 
@@ -726,6 +727,6 @@ const groups: Readonly<Record<string, string>> = {
     'उसके बाद समूह की इसकी कुंजियाँ अस्वीकार होती हैं, और उनसे चल रही कॉल समाप्त होती हैं।',
 }
 
-export const parts = [start, chat, calls, credits, account, operator, groups] as const
+export const parts = [start, chat, chatting, calls, credits, account, operator, groups] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

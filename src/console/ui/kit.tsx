@@ -441,6 +441,8 @@ export function Dialog({ title, onClose, children, wide = false, firm = false }:
   useEffect(() => {
     const element = dialog.current!
     element.showModal()
+    // The browser would begin with the button that closes it; React's `autoFocus` comes before the dialog is open.
+    element.querySelector<HTMLElement>('input, select, textarea')?.focus()
     return () => element.close()
   }, [])
   return (

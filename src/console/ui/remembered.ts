@@ -1,0 +1,57 @@
+// What this browser remembers of how the console is used: no more than a wish about the looks of it, never content.
+
+import { useSyncExternalStore } from 'react'
+
+const known = new Map<string, { readonly text: string | null; readonly value: unknown }>()
+const listeners = new Set<() => void>()
+
+/** Something else that was stored under the name, or nothing, is `otherwise`. */
+export function recall<T>(name: string, otherwise: T, isValid: (value: unknown) => value is T): T {
+  let text: string | null = null
+  try {
+    text = localStorage.getItem(name)
+  } catch {
+    // A browser may be told to store nothing.
+  }
+  const last = known.get(name)
+  // The same value each time for the same text, as React asks.
+  if (last?.text === text && last.value !== undefined) return last.value as T
+  let value: unknown
+  try {
+    value = text === null ? otherwise : JSON.parse(text)
+  } catch {
+    value = otherwise
+  }
+  const valid = isValid(value) ? value : otherwise
+  known.set(name, { text, value: valid })
+  return valid
+}
+
+export function remember(name: string, value: unknown): void {
+  try {
+    localStorage.setItem(name, JSON.stringify(value))
+  } catch {
+    // It is then remembered by nothing, and asked for again.
+  }
+  for (const listener of listeners) listener()
+}
+
+/** What is remembered, and its setter; every component that shows it follows. */
+export function useRemembered<T>(name: string, otherwise: T, isValid: (value: unknown) => value is T) {
+  const value = useSyncExternalStore(subscribe, () => recall(name, otherwise, isValid))
+  return [value, (next: T) => remember(name, next)] as const
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  // Another tab may remember something else.
+  window.addEventListener('storage', listener)
+  return () => {
+    listeners.delete(listener)
+    window.removeEventListener('storage', listener)
+  }
+}
+
+export function isTextList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((text) => typeof text === 'string')
+}
