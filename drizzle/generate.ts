@@ -31,6 +31,7 @@ const withoutRowid = new Set([
   'usage_tag',
   'request_tag',
   'usage_tag_total',
+  'upkeep',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']

@@ -825,4 +825,13 @@ INSERT INTO usage_tag_total SELECT tag, day, value, CASE \`key\` WHEN '' THEN 'a
     sql: `ALTER TABLE \`api_key\` ADD \`paused_at\` integer;ALTER TABLE \`api_key\` ADD \`paused_by\` text;
 `,
   },
+  {
+    name: '0032_upkeep',
+    sql: `CREATE TABLE \`upkeep\` (
+	\`name\` text PRIMARY KEY NOT NULL,
+	\`at\` integer NOT NULL,
+	\`value\` text NOT NULL
+) STRICT, WITHOUT ROWID;
+`,
+  },
 ]

@@ -2,6 +2,7 @@
 // printed by `weir guide`.
 
 import { connectedClients, type ConnectedClient } from '../connect/clients.ts'
+import alerts from './alerts.yaml' with { type: 'text' }
 import backup from './backup.md' with { type: 'text' }
 import bounds from './bounds.md' with { type: 'text' }
 import changelog from './changelog.md' with { type: 'text' }
@@ -10,6 +11,7 @@ import connect from './connect.md' with { type: 'text' }
 import console from './console.md' with { type: 'text' }
 import contributing from './contributing.md' with { type: 'text' }
 import costs from './costs.md' with { type: 'text' }
+import board from './grafana.json' with { type: 'text' }
 import groups from './groups.md' with { type: 'text' }
 import libraries from './libraries.md' with { type: 'text' }
 import local from './local.md' with { type: 'text' }
@@ -56,6 +58,12 @@ const origin = 'http://127.0.0.1:8787'
 
 /** What stands for the reader's own in the pages of programs. */
 const example = { key: '$WEIR_API_KEY', model: 'sim/echo' }
+
+/** Files that pages link to, by name: for other programs, and not for readers. */
+export const guideFiles: Readonly<Record<string, { readonly text: string; readonly type: string }>> = {
+  'grafana.json': { text: String(board), type: 'application/json' },
+  'alerts.yaml': { text: alerts, type: 'application/yaml' },
+}
 
 /** The whole guide. */
 export const guideParts: readonly GuidePart[] = [

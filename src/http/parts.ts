@@ -18,11 +18,13 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/paid-call.ts'
 import type { StatementReader } from '../credits/ledger/monthly.ts'
 import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
-import type { CallLog, CallMetrics, RequestReader, UsageReader } from '../observe/call-log.ts'
+import type { CallLog, CallMetrics, RequestReader, StoreFigures, UsageReader } from '../observe/call-log.ts'
 import type { Finder } from '../observe/search.ts'
 import type { Log } from '../observe/log.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
 import type { AppleSettings } from '../payments/apple.ts'
+import type { UpkeepStore } from '../notify/upkeep.ts'
+import type { DeliveryOutcome } from '../notify/sender.ts'
 import type { Thresholds } from '../notify/watch.ts'
 import type { DeliveryAttempt, WebhookRow, Webhooks } from '../notify/webhook.ts'
 import type { PaymentStore } from '../payments/top-up.ts'
@@ -235,6 +237,8 @@ export interface WebhookServices {
   readonly testWebhook: (webhook: WebhookRow) => Promise<DeliveryAttempt>
   /** When to report credit as low or expiring. */
   readonly thresholds: Thresholds
+  /** How attempts to deliver messages have ended since the start. */
+  readonly deliveries: () => Readonly<Record<DeliveryOutcome, number>>
 }
 
 /** As configured by the operator; null for missing fields. */
@@ -298,8 +302,11 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly usage: UsageReader
   readonly finder: Finder
   readonly statements: StatementReader
-  /** What ended calls come to since the start. */
+  /** What has happened since the start. */
   readonly metrics: Pick<CallMetrics, 'text'>
+  /** How the store is doing. Throws `store_unavailable`. */
+  readonly figures: () => StoreFigures
+  readonly upkeep: Pick<UpkeepStore, 'findNote'>
   readonly managementKeys: ManagementKeyStore
   readonly groups: GroupStore
   /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */

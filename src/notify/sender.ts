@@ -41,8 +41,13 @@ const mostInFlight = 16
 const keptMs = 90 * 24 * hour
 const forgottenAtOnce = 500
 
+/** How attempts to deliver a message ended: `failed` ones are tried again. */
+export type DeliveryOutcome = 'delivered' | 'failed' | 'given_up'
+
 export class WebhookSender {
   readonly #parts: SenderParts
+  /** Attempts since the start. */
+  readonly attempts: Record<DeliveryOutcome, number> = { delivered: 0, failed: 0, given_up: 0 }
   readonly #busy = new Set<string>()
 
   constructor(parts: SenderParts) {
@@ -88,11 +93,17 @@ export class WebhookSender {
       pass('message-answered', delivery.id)
       const attempts = [...delivery.attempts, attempt]
       const pause = pauses[delivery.attempts.length]
-      if (isTaken(attempt)) await store.conclude(delivery.id, { state: 'delivered', nextAt: null, attempts })
-      // 410 means that the receiver no longer exists.
-      else if (pause === undefined || attempt.status === 410)
+      if (isTaken(attempt)) {
+        await store.conclude(delivery.id, { state: 'delivered', nextAt: null, attempts })
+        this.attempts.delivered++
+        // 410 means that the receiver no longer exists.
+      } else if (pause === undefined || attempt.status === 410) {
         await store.conclude(delivery.id, { state: 'given_up', nextAt: null, attempts })
-      else await store.conclude(delivery.id, { state: 'waiting', nextAt: now() + pause, attempts })
+        this.attempts.given_up++
+      } else {
+        await store.conclude(delivery.id, { state: 'waiting', nextAt: now() + pause, attempts })
+        this.attempts.failed++
+      }
     } finally {
       this.#busy.delete(delivery.webhook)
     }

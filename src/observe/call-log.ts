@@ -35,6 +35,16 @@ export interface RequestLogRow {
   readonly tags: string | null
   /** Of a refused call with the key of a group: that group, for the usage. Not kept with the row. */
   readonly group?: string | null
+  /**
+   * Who was asked and how that ended, where that is more than `attempts` answers of `provider`. Not kept with the row.
+   */
+  readonly tried?: readonly AttemptOutcome[] | undefined
+}
+
+/** `outcome` is `served`, `cached`, or the code of the error that an attempt ended with. */
+export interface AttemptOutcome {
+  readonly provider: string
+  readonly outcome: string
 }
 
 /** A row, with fields for the log line only. */
@@ -198,6 +208,8 @@ interface CallLogParts {
   readonly keepRefused: (row: RequestLogRow) => void
   /** The same for a request that never became a call: it counts for no usage. */
   readonly keepTurnedAway: (row: RequestLogRow) => void
+  /** Called with the code of every refusal, whether it leaves a row or not. */
+  readonly countRefusal: (code: string) => void
   /** Picodollars as a decimal string of US dollars. */
   readonly usd: (amount: bigint) => string
 }
@@ -221,6 +233,11 @@ interface Refusee {
   readonly network: string
   /** Milliseconds since 1970. */
   readonly at: number
+}
+
+/** Fields of the log line. */
+interface TurnedAwayFields extends Readonly<Record<string, unknown>> {
+  readonly code: string
 }
 
 /** Counts what happens in each stretch of time, by name. */
@@ -269,18 +286,21 @@ export class CallLog {
   onEnded(call: EndedCall, failure: object | undefined): void {
     if (!this.#isNew(failure)) return
     this.#line(call)
+    if (call.code !== null && call.provider === null && call.status < 500) this.#parts.countRefusal(call.code)
     this.#parts.keep(call)
   }
 
   onRefused(call: EndedCall, failure: object): void {
     if (!this.#isNew(failure)) return
     this.#line(call)
+    if (call.code !== null) this.#parts.countRefusal(call.code)
     if (this.#mayKeep(call)) this.#parts.keepRefused(call)
   }
 
   /** Logs a request that was refused before it became a call; false if the failure has been noted already. */
-  turnedAway(fields: Readonly<Record<string, unknown>>, failure: object): boolean {
+  turnedAway(fields: TurnedAwayFields, failure: object): boolean {
     if (!this.#isNew(failure)) return false
+    this.#parts.countRefusal(fields.code)
     this.#parts.log.info('a request was refused', fields)
     return true
   }
@@ -397,22 +417,45 @@ export class AtEndOfTurn {
   }
 }
 
-// What ended calls come to since the process has started, for Prometheus:
+// What has happened since the process has started, for Prometheus:
 // prometheus.io/docs/instrumenting/exposition_formats. Not with a library: prom-client takes 18 MB of memory and 60 ms
 // to load, a fifth of what an idle gateway takes and as long as its start.
 
 /** Each is a series of its own, and anybody can name models: beyond this many, calls count under `other`. */
 const mostModels = 1_000
-const secondsBounds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+/** Upper bounds of buckets, seconds: of calls, and of what should take milliseconds. */
+const callBounds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+const shortBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 
 type Labels = Readonly<Record<string, string>>
 
-/** A figure of this moment. */
-export interface Gauge {
+/** Figures of one name. Those of `counter` only grow. */
+export interface MetricFamily {
   readonly name: string
   readonly help: string
-  readonly value: number
-  readonly labels?: Labels
+  readonly type: 'gauge' | 'counter'
+  readonly samples: readonly { readonly labels?: Labels; readonly value: number | string }[]
+}
+
+/** How a store is doing: what can be told in a moment, however much it holds. */
+export interface StoreFigures {
+  /** Calls that hold credit, and how much, US dollars. */
+  readonly openCalls: number
+  readonly heldUsd: number
+  /** Commands of the ledger that wait for a commit. */
+  readonly commandsWaiting: number
+  readonly commits: Histogram
+  readonly syncs: Histogram
+  /** Messages to webhooks that were neither delivered nor given up yet, up to 100,000. */
+  readonly webhooksWaiting: number
+  /** Rows that the request log has lost since the start. */
+  readonly rowsDropped: number
+  /** Of the file, and of its write-ahead log. */
+  readonly databaseBytes: number
+  readonly logBytes: number
+  /** Of the disk that they are on. */
+  readonly diskBytes: number
+  readonly diskFreeBytes: number
 }
 
 /** Calls of one provider, model and error code. */
@@ -423,6 +466,8 @@ interface Tally {
   /** Empty for served ones. */
   readonly code: string
   calls: number
+  /** Answers that are not among the attempts that are counted one by one. */
+  answers: number
   promptTokens: number
   completionTokens: number
   cost: bigint
@@ -433,8 +478,12 @@ export class CallMetrics {
   readonly #usd: (pico: bigint) => string
   readonly #models = new Set<string>()
   readonly #tallies = new Map<string, Tally>()
+  /** Attempts of calls that had others than answers, by provider, then by outcome. */
+  readonly #attempts = new Map<string, Map<string, number>>()
+  readonly #refusals = new Map<string, number>()
   readonly #durations = new Map<string, Histogram>()
   readonly #firstBytes = new Map<string, Histogram>()
+  readonly #loopDelays = new Histogram(shortBounds)
 
   /** `usd`: picodollars as decimal dollars. */
   constructor(usd: (pico: bigint) => string) {
@@ -447,6 +496,8 @@ export class CallMetrics {
     const tally = this.#tallyOf(provider, this.#labelOf(model), row.code ?? '')
     tally.calls++
     if (provider === '') return
+    if (row.tried === undefined) tally.answers += row.attempts
+    else this.#countAttempts(row.tried)
     tally.promptTokens += row.promptTokens
     tally.completionTokens += row.completionTokens
     tally.cost += row.cost
@@ -454,8 +505,25 @@ export class CallMetrics {
     if (row.firstByteMs !== null) histogramOf(this.#firstBytes, provider).observe(row.firstByteMs)
   }
 
-  /** All of it as text, with figures of this moment. */
-  text(gauges: readonly Gauge[]): string {
+  countRefusal(code: string, times = 1): void {
+    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + times)
+  }
+
+  /** How late a timer of one of the processes was, milliseconds. */
+  countLoopDelay(ms: number): void {
+    this.#loopDelays.observe(ms)
+  }
+
+  #countAttempts(tried: readonly AttemptOutcome[]): void {
+    for (const { provider, outcome } of tried) {
+      let outcomes = this.#attempts.get(provider)
+      if (!outcomes) this.#attempts.set(provider, (outcomes = new Map()))
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    }
+  }
+
+  /** All of it as text, with figures of this moment and what others have measured. */
+  text(families: readonly MetricFamily[], measured: Pick<StoreFigures, 'commits' | 'syncs'>): string {
     const tallies = [...this.#tallies.values()]
     const served = tallies.filter(({ provider }) => provider !== '')
     const ofModels = [...Map.groupBy(served, ({ provider, model }) => `${provider}\n${model}`).values()]
@@ -475,29 +543,62 @@ export class CallMetrics {
         const cost = of.reduce((sum, each) => sum + each.cost, 0n)
         return series('weir_cost_usd_total', labelsOf(of), this.#usd(cost))
       }),
-      ...histogramLines(
-        'weir_call_duration_seconds',
-        'How long calls with a provider have taken.',
-        this.#durations,
+      ...headOf(
+        'weir_attempts_total',
+        'Requests to providers, by outcome: served, cached (an answer given again), or the code of the error.',
+        'counter',
       ),
-      ...histogramLines(
-        'weir_first_byte_seconds',
-        'How long clients have waited for the first byte.',
-        this.#firstBytes,
+      ...this.#attemptLines(served),
+      ...headOf(
+        'weir_refusals_total',
+        'Requests that were refused before a provider was asked, by error code.',
+        'counter',
       ),
-      ...gauges.flatMap(({ name, help, value, labels = {} }) => [
-        ...headOf(name, help, 'gauge'),
-        series(name, labels, value),
+      ...[...this.#refusals].map(([code, times]) => series('weir_refusals_total', { code }, times)),
+      ...histogramLines('weir_call_duration_seconds', 'How long calls with a provider have taken.', [
+        ...this.#durations,
+      ]),
+      ...histogramLines('weir_first_byte_seconds', 'How long clients have waited for the first byte.', [
+        ...this.#firstBytes,
+      ]),
+      ...histogramLines(
+        'weir_event_loop_delay_seconds',
+        'How late timers of the processes were, looked at ten times a second.',
+        [['', this.#loopDelays]],
+      ),
+      ...histogramLines('weir_commit_seconds', 'How long commits of the ledger have taken.', [
+        ['', measured.commits],
+      ]),
+      ...histogramLines('weir_sync_seconds', 'How long the disk has taken to keep commits.', [
+        ['', measured.syncs],
+      ]),
+      ...families.flatMap(({ name, help, type, samples }) => [
+        ...headOf(name, help, type),
+        ...samples.map(({ labels = {}, value }) => series(name, labels, value)),
       ]),
     ]
     return `${lines.join('\n')}\n`
+  }
+
+  #attemptLines(served: readonly Tally[]): string[] {
+    const sums = new Map<string, Map<string, number>>()
+    for (const [provider, outcomes] of this.#attempts) sums.set(provider, new Map(outcomes))
+    for (const { provider, answers } of served) {
+      if (answers === 0) continue
+      let outcomes = sums.get(provider)
+      if (!outcomes) sums.set(provider, (outcomes = new Map()))
+      outcomes.set('served', (outcomes.get('served') ?? 0) + answers)
+    }
+    return [...sums].flatMap(([provider, outcomes]) =>
+      [...outcomes].map(([outcome, times]) => series('weir_attempts_total', { provider, outcome }, times)),
+    )
   }
 
   #tallyOf(provider: string, model: string, code: string): Tally {
     const key = `${provider}\n${code}\n${model}`
     let tally = this.#tallies.get(key)
     if (!tally) {
-      tally = { provider, model, code, calls: 0, promptTokens: 0, completionTokens: 0, cost: 0n }
+      tally = { provider, model, code, calls: 0, answers: 0, promptTokens: 0, completionTokens: 0, cost: 0n }
       this.#tallies.set(key, tally)
     }
     return tally
@@ -512,21 +613,28 @@ export class CallMetrics {
 }
 
 /** How many values there were up to each bound. */
-class Histogram {
-  readonly #within = secondsBounds.map(() => 0)
+export class Histogram {
+  readonly #bounds: readonly number[]
+  readonly #within: number[]
   #count = 0
   #ms = 0
+
+  /** `bounds` in seconds, in order; by default those of what should take milliseconds. */
+  constructor(bounds: readonly number[] = shortBounds) {
+    this.#bounds = bounds
+    this.#within = bounds.map(() => 0)
+  }
 
   observe(ms: number): void {
     this.#count++
     this.#ms += ms
-    const at = secondsBounds.findIndex((bound) => ms <= bound * 1000)
+    const at = this.#bounds.findIndex((bound) => ms <= bound * 1000)
     if (at !== -1) this.#within[at]!++
   }
 
   lines(name: string, labels: Labels): string[] {
     let within = 0
-    const buckets = secondsBounds.map((bound, at) => {
+    const buckets = this.#bounds.map((bound, at) => {
       within += this.#within[at]!
       return series(`${name}_bucket`, { ...labels, le: String(bound) }, within)
     })
@@ -541,14 +649,19 @@ class Histogram {
 
 function histogramOf(all: Map<string, Histogram>, provider: string): Histogram {
   let histogram = all.get(provider)
-  if (!histogram) all.set(provider, (histogram = new Histogram()))
+  if (!histogram) all.set(provider, (histogram = new Histogram(callBounds)))
   return histogram
 }
 
-function histogramLines(name: string, help: string, all: ReadonlyMap<string, Histogram>): string[] {
+/** Histograms by provider; one that is of none has no label. */
+function histogramLines(
+  name: string,
+  help: string,
+  all: readonly (readonly [provider: string, histogram: Histogram])[],
+): string[] {
   return [
     ...headOf(name, help, 'histogram'),
-    ...[...all].flatMap(([provider, histogram]) => histogram.lines(name, { provider })),
+    ...all.flatMap(([provider, histogram]) => histogram.lines(name, provider === '' ? {} : { provider })),
   ]
 }
 

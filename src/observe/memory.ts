@@ -104,3 +104,19 @@ export class Memory {
     this.#collectedAt = this.#use.now()
   }
 }
+
+// How late the event loop is: whatever holds it delays every call.
+
+const loopLookMs = 100
+
+/** Calls `note` ten times a second with how late its timer was, milliseconds, until the returned function is called. */
+export function watchLoop(note: (lateMs: number) => void): () => void {
+  let due = performance.now() + loopLookMs
+  const timer = setInterval(() => {
+    const now = performance.now()
+    note(Math.max(0, now - due))
+    due = now + loopLookMs
+  }, loopLookMs)
+  timer.unref()
+  return () => clearInterval(timer)
+}

@@ -1,5 +1,5 @@
 // Traces of calls for a collector of OpenTelemetry: a span for each call, each provider that it asks and each tool that
-// it runs, with the names of opentelemetry.io/docs/specs/semconv/gen-ai and the exact cost. No prompts, no answers.
+// it runs, with the names of opentelemetry.io/docs/specs/semconv/gen-ai and the exact cost. No prompts, no answers, unless the log has them (`log.prompts`).
 // The libraries are loaded only where the environment names a collector.
 
 import type { Context, Span, Tracer } from '@opentelemetry/api'
@@ -232,6 +232,8 @@ class CallTraces implements Traces {
       ...(call.firstByteMs === null ? {} : { 'weir.first_byte_ms': call.firstByteMs }),
     })
     if (call.tags !== null) span.setAttributes(attributesOf(call.tags))
+    // There with log.prompts alone.
+    if (call.contents !== null) span.setAttribute('weir.contents', call.contents)
     if (call.code !== null) fail(span, call.code, this.#library.api.SpanStatusCode.ERROR)
     span.end()
   }

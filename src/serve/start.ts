@@ -6,6 +6,7 @@ import { formatUsd } from '../credits/money.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
 import type { Log, ProcessLog } from '../observe/log.ts'
+import { watchLoop } from '../observe/memory.ts'
 import { openTraces } from '../observe/traces.ts'
 import { endInterrupted } from '../responses/background.ts'
 import { openStore } from '../store/open.ts'
@@ -143,6 +144,7 @@ export async function startGateway(
       workers?.setLocalServers(live.servers)
     })
     const leaveMemory = gateway.memory.watch()
+    const leaveLoop = watchLoop(gateway.shared.ended.countLoopDelay)
     const sweep = startSweep({
       ledger: store.ledger,
       forgetful: [
@@ -177,6 +179,7 @@ export async function startGateway(
         payments.stop()
         notifying.stop()
         leaveMemory()
+        leaveLoop()
         await front.stop()
         await traces?.close()
       },

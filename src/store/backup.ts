@@ -16,6 +16,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
+import { notes } from '../notify/upkeep.ts'
 import { anchorsBeside, appendAnchor, headOf, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
 import {
@@ -29,6 +30,7 @@ import {
   readingFrom,
   schemaVersion,
 } from './sqlite/database/sqlite.ts'
+import { noteIn } from './sqlite/database/upkeep.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { syncFile } from './upgrade.ts'
 
@@ -73,6 +75,24 @@ export function backUp(dataDir: string, file: string): BackupReport {
     return report
   } finally {
     rmSync(work, { recursive: true, force: true })
+  }
+}
+
+/**
+ * Notes in the database of a data directory that it was backed up, for those who watch over that. A database of another
+ * schema, or one that cannot be written, stays as it is.
+ */
+export function noteBackup(dataDir: string, { file, bytes, broken }: BackupReport, now: number): void {
+  let database: Database | undefined
+  try {
+    database = new Database(databasePath(dataDir), { readwrite: true, create: false })
+    database.run('PRAGMA busy_timeout = 2000')
+    if (Number(one(database, 'PRAGMA user_version')) !== schemaVersion) return
+    noteIn(database, { name: notes.backup, at: now, value: { file, bytes, ok: broken === null } })
+  } catch {
+    // The backup is there, and that is what was asked for.
+  } finally {
+    database?.close()
   }
 }
 

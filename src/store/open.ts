@@ -33,6 +33,7 @@ import { SpillFile } from './sqlite/ledger/spill.ts'
 import { UsageDays } from './sqlite/ledger/calls.ts'
 import { SqliteFinder } from './sqlite/search.ts'
 import { Reports } from './beside.ts'
+import { figuresOf, SqliteUpkeep } from './sqlite/database/upkeep.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
@@ -225,6 +226,13 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     finder: new SqliteFinder(database, clock),
     signatures,
     retention,
+    upkeep: new SqliteUpkeep(database),
+    figures: () => ({
+      ...figuresOf(database, path),
+      ...ledger.group.times,
+      commandsWaiting: ledger.group.waiting,
+      rowsDropped: requestLog.dropped,
+    }),
     path,
     whenAccountsChange: (act) => void whenAccountsChange.push(act),
     refreshAccounts: () => accounts.refresh(),

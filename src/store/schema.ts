@@ -483,6 +483,13 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
   )
 
+  /** What the gateway notes of its own upkeep, by name: see notify/upkeep.ts. */
+  const upkeep = c.table('upkeep', {
+    name: c.string('name').primaryKey(),
+    at: c.time('at').notNull(),
+    value: c.json('value').notNull(),
+  })
+
   const usageFigures = () => ({
     calls: c.whole('calls').notNull(),
     /** Calls that were refused, got no answer, or were broken off by the provider. */
@@ -580,6 +587,7 @@ function recordTables(c: typeof columns) {
     usageTotal,
     usageTag,
     usageTagTotal,
+    upkeep,
   }
 }
 
@@ -613,6 +621,7 @@ export const {
   allowance,
   consoleSettings,
   requestTag,
+  upkeep,
   usageDay,
   usageTag,
   usageTagTotal,

@@ -13,9 +13,10 @@ import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { AllowanceRegister, WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/top-up.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
+import type { UpkeepStore } from '../notify/upkeep.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
-import type { RequestLogRow, RequestReader, UsageReader } from '../observe/call-log.ts'
+import type { RequestLogRow, RequestReader, StoreFigures, UsageReader } from '../observe/call-log.ts'
 import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
 import type { ItemConversationStore } from '../responses/item-conversations.ts'
@@ -48,6 +49,9 @@ export interface Store {
   readonly signatures: SignatureStore
   readonly deletedContents: ContentEraser & Sweepable
   readonly retention: Sweepable & { facts(): RetentionFacts }
+  readonly upkeep: UpkeepStore
+  /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
+  figures(): StoreFigures
   /** The file of the database. */
   readonly path: string
   /** Calls `act` whenever accounts, keys or sessions may have changed, by this process or, once found, by another. */

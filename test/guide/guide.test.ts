@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { guidePage, guideParts } from '../../src/guide/pages.ts'
+import { guideFiles, guidePage, guideParts } from '../../src/guide/pages.ts'
 import { anchorOf } from '../../src/http/docs/site.ts'
 import { post } from '../support/call-gateway.ts'
 import { run as runCommand } from '../cli/run.ts'
@@ -61,12 +61,38 @@ test('every link leads to a page, and to a section that it has', () => {
           .replace(/\.md(?=#|$)/, '')
           .split('#')
         if (to === 'errors' || to.startsWith('api')) return false
+        if (guideFiles[to] !== undefined) return false
         const page = to === '' ? name : to
         return !anchors.has(page) || (anchor !== undefined && !anchors.get(page)!.includes(anchor))
       })
       .map((href) => `${name}: ${href}`),
   )
   expect(wrong).toEqual([])
+})
+
+test('the board and the alerts ask for figures that there are', () => {
+  const known = new Set(
+    [...guidePage('metrics')!.text.matchAll(/^- \*\*`(\w+)`\*\*/gm)].map(([, name]) => name!),
+  )
+  const asked = Object.entries(guideFiles).flatMap(([file, { text }]) =>
+    [...text.matchAll(/\b(?:weir|process)_\w+/g)].map(([name]) => ({
+      file,
+      name: name.replace(/_bucket$/, ''),
+    })),
+  )
+  expect(asked.length).toBeGreaterThan(40)
+  expect(asked.filter(({ name }) => !known.has(name))).toEqual([])
+  const { panels } = JSON.parse(guideFiles['grafana.json']!.text) as { panels: unknown[] }
+  expect(panels.length).toBeGreaterThan(20)
+  const rules = Bun.YAML.parse(guideFiles['alerts.yaml']!.text) as {
+    groups: { rules: Readonly<Record<string, unknown>>[] }[]
+  }
+  for (const rule of rules.groups.flatMap((group) => group.rules))
+    expect(rule).toMatchObject({
+      alert: expect.any(String),
+      expr: expect.any(String),
+      labels: expect.anything(),
+    })
 })
 
 test('no paragraph is longer than 90 words', () => {
@@ -97,6 +123,7 @@ test('weir guide lists every page, and weir help prints one as weir guide does',
     ['help', 'costs'],
   ])
     expect(await runCommand(machine, ...words)).toEqual({ code: 0, out: guidePage('costs')!.text, err: '' })
+  expect((await runCommand(machine, 'guide', 'alerts.yaml')).out).toBe(guideFiles['alerts.yaml']!.text)
   expect((await runCommand(machine, 'help', 'keys')).out).toContain('weir keys')
   expect((await runCommand(machine, 'guide', 'nowhere')).code).toBe(2)
 })

@@ -89,9 +89,12 @@ async function metricsPage(): Promise<string> {
   const made = await weir.command('keys', 'create', '--account', 'owner@localhost', '--management', '--json')
   const { key } = JSON.parse(made.stdout) as { key: string }
   await post(weir, { model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] })
+  // Figures of what never happened have no samples, which would show what they are divided by.
+  await post(weir, { model: 'sim/none', messages: [] }).catch(() => undefined)
+  await weir.command('ledger', 'audit')
   const answer = await fetch(`${weir.origin}/metrics`, { headers: { authorization: `Bearer ${key}` } })
   const text = await answer.text()
-  const figures = [...text.matchAll(/^# HELP (\S+) (.+)\n# TYPE \S+ (\S+)\n(.*)$/gm)].map(
+  const figures = [...text.matchAll(/^# HELP (\S+) (.+)\n# TYPE \S+ (\S+)\n(?=(.*)$)/gm)].map(
     ([, name, help, type, sample]) => {
       const labels = [...sample!.matchAll(/[{,](\w+)="/g)]
         .map(([, label]) => label!)

@@ -21,6 +21,7 @@ const calls = new CallLog({
   log,
   keep: quiet,
   keepTurnedAway: () => undefined,
+  countRefusal: quiet,
   keepRefused: quiet,
   usd: String,
 })

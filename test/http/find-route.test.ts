@@ -13,7 +13,14 @@ const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
 const publicUrl = 'https://models.example.org/weir'
 const app = createRoutes({
   body: { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 },
-  calls: new CallLog({ log, keep: quiet, keepTurnedAway: () => undefined, keepRefused: quiet, usd: String }),
+  calls: new CallLog({
+    log,
+    keep: quiet,
+    keepTurnedAway: () => undefined,
+    keepRefused: quiet,
+    countRefusal: quiet,
+    usd: String,
+  }),
   scheduler: new Scheduler(),
   largeBodies: new LargeBodies(),
   publicUrl: () => publicUrl,

@@ -21,6 +21,7 @@ function callLog() {
     keep: silent,
     keepRefused: silent,
     keepTurnedAway: (row) => rows.push(row.attempts),
+    countRefusal: silent,
     usd: String,
   })
   /** Each row has how many before it left none. */

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { formatUsd } from '../../src/credits/money.ts'
-import { CallMetrics, type RequestLogRow } from '../../src/observe/call-log.ts'
+import {
+  CallLog,
+  CallMetrics,
+  type EndedCall,
+  Histogram,
+  type RequestLogRow,
+} from '../../src/observe/call-log.ts'
 import { logRowOf } from '../store/calls/support.ts'
 
 function rowOf(changed: Partial<RequestLogRow> = {}): RequestLogRow {
@@ -15,8 +21,15 @@ function rowOf(changed: Partial<RequestLogRow> = {}): RequestLogRow {
   })
 }
 
+const nothing = { commits: new Histogram(), syncs: new Histogram() }
+
 function linesOf(metrics: CallMetrics): string[] {
-  return metrics.text([]).split('\n')
+  return metrics.text([], nothing).split('\n')
+}
+
+/** Without the histograms that are there from the start. */
+function seriesOf(metrics: CallMetrics): string[] {
+  return linesOf(metrics).filter((line) => /^weir_(calls|attempts|refusals|tokens|cost)/.test(line))
 }
 
 describe('metrics of calls', () => {
@@ -59,18 +72,62 @@ describe('metrics of calls', () => {
   test('a refused call has no provider, and neither tokens nor times', () => {
     const metrics = new CallMetrics(formatUsd)
     metrics.count(rowOf({ provider: null, code: 'model_not_found', model: 'made/up' }), '')
-    expect(linesOf(metrics).filter((line) => line !== '' && !line.startsWith('#'))).toEqual([
-      'weir_calls_total{provider="",model="",code="model_not_found"} 1',
-    ])
+    expect(seriesOf(metrics)).toEqual(['weir_calls_total{provider="",model="",code="model_not_found"} 1'])
   })
 
   test('names are quoted, and those of many models count as one', () => {
     const metrics = new CallMetrics(formatUsd)
     metrics.count(rowOf({ model: 'lab/"\\\n' }))
-    expect(metrics.text([])).toContain(String.raw`model="lab/\"\\\n",code=""} 1`)
+    expect(metrics.text([], nothing)).toContain(String.raw`model="lab/\"\\\n",code=""} 1`)
     for (let n = 0; n < 1_500; n++) metrics.count(rowOf({ model: `lab/${n}` }))
     const lines = linesOf(metrics).filter((line) => line.startsWith('weir_calls_total{'))
     expect(lines).toHaveLength(1_001)
     expect(lines).toContain('weir_calls_total{provider="lab",model="other",code=""} 501')
+  })
+
+  test('attempts are counted by provider and outcome, those of plain calls too', () => {
+    const metrics = new CallMetrics(formatUsd)
+    metrics.count(rowOf({ attempts: 3 }))
+    const tried = [
+      { provider: 'lab', outcome: 'upstream_error' },
+      { provider: 'other', outcome: 'served' },
+    ]
+    metrics.count(rowOf({ provider: 'other', attempts: 2, tried }))
+    metrics.count(rowOf({ attempts: 1, tried: [{ provider: 'lab', outcome: 'cached' }] }))
+    metrics.count(rowOf({ provider: null, code: 'model_not_found', attempts: 0 }), '')
+    expect(seriesOf(metrics).filter((line) => line.startsWith('weir_attempts'))).toEqual([
+      'weir_attempts_total{provider="lab",outcome="upstream_error"} 1',
+      'weir_attempts_total{provider="lab",outcome="cached"} 1',
+      'weir_attempts_total{provider="lab",outcome="served"} 3',
+      'weir_attempts_total{provider="other",outcome="served"} 1',
+    ])
+  })
+
+  test('every refusal counts, of those that leave no row too', () => {
+    const metrics = new CallMetrics(formatUsd)
+    const quiet = () => undefined
+    const rows: RequestLogRow[] = []
+    const calls = new CallLog({
+      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      keep: quiet,
+      keepRefused: (row) => rows.push(row),
+      keepTurnedAway: quiet,
+      countRefusal: (code) => metrics.countRefusal(code),
+      usd: formatUsd,
+    })
+    const refused: EndedCall = {
+      ...rowOf({ provider: null, code: 'insufficient_credits', status: 402 }),
+      lastFour: null,
+    }
+    for (let n = 0; n < 500; n++) calls.onRefused(refused, new Error('refused'))
+    calls.turnedAway({ code: 'invalid_api_key' }, new Error('refused'))
+    calls.onEnded(refused, undefined)
+    // A call that a provider failed is none.
+    calls.onEnded({ ...refused, provider: 'lab', code: 'upstream_error', status: 502 }, undefined)
+    expect(rows.length).toBeLessThan(200)
+    expect(seriesOf(metrics)).toEqual([
+      'weir_refusals_total{code="insufficient_credits"} 501',
+      'weir_refusals_total{code="invalid_api_key"} 1',
+    ])
   })
 })

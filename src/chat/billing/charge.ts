@@ -263,7 +263,26 @@ export function endedCall(
     detail: error === undefined ? null : detailOf(error),
     contents: contentsOf(call),
     tags: call.tags ?? null,
+    tried: outcomesOf(attempts, error),
   }
+}
+
+/** Undefined where all attempts were answers of the last one's provider. */
+function outcomesOf(attempts: readonly Attempt[], error: GatewayError | undefined): EndedCall['tried'] {
+  const last = attempts.at(-1)
+  // The provider broke an answer off that it had begun.
+  const isBroken = error?.details.source === 'provider' && last?.outcome === 'served'
+  const isPlain = attempts.every(({ provider, code, reason }) => {
+    return provider === last?.provider && code === null && reason === null
+  })
+  if (isPlain && !isBroken) return undefined
+  return attempts.map((attempt) => ({
+    provider: attempt.provider,
+    outcome:
+      isBroken && attempt === last
+        ? error.code
+        : (attempt.code ?? (attempt.reason === null ? attempt.outcome : 'cached')),
+  }))
 }
 
 /** A call that was refused before credit was held for it. */

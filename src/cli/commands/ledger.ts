@@ -6,6 +6,7 @@ import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { reconcile, type Reconciliation } from '../../credits/ledger/reconcile.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
+import { auditNote } from '../../notify/upkeep.ts'
 import { plural } from '../../text/csv.ts'
 import {
   CommandFailure,
@@ -28,7 +29,11 @@ export async function audit(context: Context, invocation: Invocation): Promise<v
 }
 
 async function auditWhole(context: Context): Promise<void> {
-  const report = await withStore(context, ({ ledger }) => ledger.audit())
+  const report = await withStore(context, async ({ ledger, upkeep }) => {
+    const found = await ledger.audit()
+    await upkeep.keepNote(auditNote(found, context.io.clock()))
+    return found
+  })
   const heading = `${report.journalEntries} journal entries, head ${report.headHash}`
   print(context, {
     json: {

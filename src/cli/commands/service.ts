@@ -159,9 +159,10 @@ ${ownDirectory}# weir service print > /etc/systemd/system/weir.service
 
 /** Writes the database to a new file, also while a server runs. Fails if the audit of the copy's ledger fails. */
 export async function backUpTo(context: Context, invocation: Invocation): Promise<void> {
-  const { backUp } = await import('../../store/backup.ts')
+  const { backUp, noteBackup } = await import('../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)
   const report = backUp(dataDir, file)
+  noteBackup(dataDir, report, context.io.clock())
   print(context, { json: viewOf(report), text: `backed up ${dataDir} to ${file}\n${lineOf(report)}` })
   if (report.broken !== null) {
     throw new CommandFailure(`the backup was written, but the ledger does not hold: ${report.broken}`)
@@ -353,8 +354,10 @@ export async function explainSetting(context: Context, invocation: Invocation): 
 
 /** Lists the pages of the guide, or prints one as Markdown. Throws a usage fault for a page that there is not. */
 export async function printGuide(io: Io, invocation: Invocation): Promise<void> {
-  const { guidePage, guideParts } = await import('../../guide/pages.ts')
+  const { guideFiles, guidePage, guideParts } = await import('../../guide/pages.ts')
   const [name] = invocation.args
+  const file = name === undefined ? undefined : guideFiles[name]
+  if (file !== undefined) return io.out(file.text)
   const page = name === undefined ? undefined : guidePage(name)
   if (name !== undefined && page === undefined) {
     throw usageFault(`there is no page ${name}: weir guide lists them`)
@@ -373,6 +376,7 @@ export async function printGuide(io: Io, invocation: Invocation): Promise<void> 
     for (const one of pages) io.out(`  ${one.name.padEnd(width)}  ${one.title}\n`)
     io.out('\n')
   }
+  io.out(`Files: ${Object.keys(guideFiles).join(', ')}\n\n`)
   io.out('weir guide PAGE prints one. The same is at /docs of a running gateway.\n')
 }
 

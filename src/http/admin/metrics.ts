@@ -1,6 +1,9 @@
 // GET /metrics: the figures of the gateway for Prometheus, with a management key. They are the operator's business, and
 // the port that serves them is often everybody's.
 
+import type { ProviderHealth } from '../../chat/routing/health.ts'
+import { notes, type UpkeepNote } from '../../notify/upkeep.ts'
+import type { MetricFamily, StoreFigures } from '../../observe/call-log.ts'
 import { version } from '../../version.ts'
 import type { HttpParts } from '../parts.ts'
 import { operatorOf } from '../console/api.ts'
@@ -10,26 +13,139 @@ const startedAt = Date.now() - performance.now()
 /** The figures as text. Throws and rejects as the admin API does for whoever has no management key. */
 export async function metrics(parts: HttpParts, request: Request): Promise<Response> {
   await operatorOf(parts, request)
-  const { ledger, chat, ready, sockets, metrics: calls } = parts
+  const { ledger, chat, ready, sockets, upkeep } = parts
   const writable = await ledger.writable()
-  const text = calls.text([
-    { name: 'weir_build_info', help: 'The version that runs.', value: 1, labels: { version } },
-    { name: 'weir_calls_in_flight', help: 'Calls that run now.', value: chat.inFlight.size },
-    { name: 'weir_sockets_open', help: 'WebSockets that are open now.', value: sockets.size },
-    { name: 'weir_ready', help: 'Whether /readyz says ready.', value: writable && ready() ? 1 : 0 },
-    { name: 'weir_store_writable', help: 'Whether the database can be written.', value: writable ? 1 : 0 },
+  const figures = parts.figures()
+  const health = await Promise.all(
+    Array.from(chat.providers.values(), async (provider) => ({
+      id: provider.id,
+      // Of nobody in particular: what is broken for one account alone is not broken.
+      health: await parts.healthOf(provider, ''),
+    })),
+  )
+  const families: MetricFamily[] = [
     {
-      name: 'process_start_time_seconds',
-      help: 'When the process has started, seconds since 1970.',
-      value: Math.round(startedAt / 1000),
+      name: 'weir_build_info',
+      help: 'The version that runs.',
+      type: 'gauge',
+      samples: [{ labels: { version }, value: 1 }],
     },
+    gauge('weir_calls_in_flight', 'Calls that run now.', chat.inFlight.size),
+    gauge('weir_sockets_open', 'WebSockets that are open now.', sockets.size),
+    gauge('weir_ready', 'Whether /readyz says ready.', writable && ready() ? 1 : 0),
+    gauge('weir_store_writable', 'Whether the database can be written.', writable ? 1 : 0),
+    ...healthFamilies(health),
+    ...storeFamilies(figures),
     {
-      name: 'process_resident_memory_bytes',
-      help: 'The memory of the process; workers have their own.',
-      value: process.memoryUsage.rss(),
+      name: 'weir_webhook_attempts_total',
+      help: 'Attempts to deliver messages to webhooks, by outcome: delivered, failed (tried again), given_up.',
+      type: 'counter',
+      samples: Object.entries(parts.deliveries()).map(([outcome, value]) => ({ labels: { outcome }, value })),
     },
-  ])
-  return new Response(text, {
+    ...upkeepFamilies({
+      whole: await upkeep.findNote(notes.audit),
+      day: await upkeep.findNote(notes.auditOfDay),
+      backup: await upkeep.findNote(notes.backup),
+    }),
+    gauge(
+      'process_start_time_seconds',
+      'When the process has started, seconds since 1970.',
+      Math.round(startedAt / 1000),
+    ),
+    gauge(
+      'process_resident_memory_bytes',
+      'The memory of the process; workers have their own.',
+      process.memoryUsage.rss(),
+    ),
+  ]
+  return new Response(parts.metrics.text(families, figures), {
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
   })
+}
+
+function gauge(name: string, help: string, value: number): MetricFamily {
+  return { name, help, type: 'gauge', samples: [{ value }] }
+}
+
+const states: Readonly<Record<ProviderHealth['state'], number>> = { healthy: 0, degraded: 1, unavailable: 2 }
+
+function healthFamilies(
+  all: readonly { readonly id: string; readonly health: ProviderHealth }[],
+): MetricFamily[] {
+  return [
+    {
+      name: 'weir_provider_state',
+      help: 'How a provider is: 0 healthy, 1 degraded, 2 unavailable.',
+      type: 'gauge',
+      samples: all.map(({ id, health }) => ({ labels: { provider: id }, value: states[health.state] })),
+    },
+    {
+      name: 'weir_provider_troubles',
+      help: 'Models and keys of a provider that are not asked now, by state: open (the breaker), cooling.',
+      type: 'gauge',
+      samples: all.flatMap(({ id, health }) =>
+        (['open', 'cooling'] as const).map((state) => ({
+          labels: { provider: id, state },
+          value: health.troubles.filter(({ standing }) => standing === state).length,
+        })),
+      ),
+    },
+  ]
+}
+
+function storeFamilies(figures: StoreFigures): MetricFamily[] {
+  return [
+    gauge('weir_credit_held_usd', 'Credit that calls in flight hold, US dollars.', figures.heldUsd),
+    gauge('weir_open_calls', 'Calls that hold credit.', figures.openCalls),
+    gauge('weir_commands_waiting', 'Commands of the ledger that wait for a commit.', figures.commandsWaiting),
+    gauge(
+      'weir_webhooks_waiting',
+      'Messages to webhooks that wait to be sent, or sent again; 100,000 stands for any more.',
+      figures.webhooksWaiting,
+    ),
+    {
+      name: 'weir_request_log_dropped_total',
+      help: 'Rows that the request log has lost.',
+      type: 'counter',
+      samples: [{ value: figures.rowsDropped }],
+    },
+    gauge('weir_database_bytes', 'The size of the database.', figures.databaseBytes),
+    gauge('weir_database_log_bytes', 'The size of its write-ahead log.', figures.logBytes),
+    gauge('weir_disk_bytes', 'The size of the disk that the database is on.', figures.diskBytes),
+    gauge('weir_disk_free_bytes', 'What is free of that disk.', figures.diskFreeBytes),
+  ]
+}
+
+/** Times of what never happened are left out: its age would be that of 1970. */
+function upkeepFamilies({
+  whole,
+  day,
+  backup,
+}: Readonly<Record<'whole' | 'day' | 'backup', UpkeepNote | undefined>>): MetricFamily[] {
+  const audits = [
+    ['whole', whole],
+    ['day', day],
+  ] as const
+  const auditSamples = (value: (note: UpkeepNote) => number) =>
+    audits.flatMap(([of, note]) => (note === undefined ? [] : [{ labels: { of }, value: value(note) }]))
+  return [
+    {
+      name: 'weir_audit_timestamp_seconds',
+      help: 'When the ledger was audited last, as a whole or a day of it, seconds since 1970.',
+      type: 'gauge',
+      samples: auditSamples(({ at }) => Math.round(at / 1000)),
+    },
+    {
+      name: 'weir_audit_clean',
+      help: 'Whether that audit found everything in order.',
+      type: 'gauge',
+      samples: auditSamples(({ value }) => (value['ok'] === true ? 1 : 0)),
+    },
+    {
+      name: 'weir_backup_timestamp_seconds',
+      help: 'When weir backup wrote the last copy, seconds since 1970.',
+      type: 'gauge',
+      samples: backup === undefined ? [] : [{ value: Math.round(backup.at / 1000) }],
+    },
+  ]
 }

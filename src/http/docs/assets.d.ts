@@ -11,6 +11,11 @@ declare module '*/site-script.js' {
   export default text
 }
 
+declare module '*.yaml' {
+  const text: string
+  export default text
+}
+
 declare module '*.md' {
   const text: string
   export default text

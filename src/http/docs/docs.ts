@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { etagMatches, etagOf } from '../../catalog/wire.ts'
 import { errorReference, GatewayError, renderError } from '../../errors/errors.ts'
-import { guidePage } from '../../guide/pages.ts'
+import { guideFiles, guidePage } from '../../guide/pages.ts'
 import { escapeHtml } from '../../text/html.ts'
 import type { FreeAnswer } from '../intake/paid/limits.ts'
 import { takesGzip } from '../intake/read-body.ts'
@@ -100,6 +100,12 @@ const others: Readonly<Record<string, Maker>> = {
     const entries = [...guideEntries(), ...errorEntries(), ...referenceEntries(await openApiDocument(routes))]
     return page(JSON.stringify(entries), 'application/json', revalidated)
   },
+  ...Object.fromEntries(
+    Object.entries(guideFiles).map(([name, { text, type }]) => [
+      `/docs/${name}`,
+      () => page(text, type, revalidated),
+    ]),
+  ),
   ...Object.fromEntries(
     Object.entries(siteFiles).map(([name, { text, type }]) => [
       `/docs/${name}`,

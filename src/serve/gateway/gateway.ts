@@ -10,6 +10,7 @@ import { Limiter } from '../../http/intake/paid/limits.ts'
 import { RunningCalls } from '../../http/mcp/running-calls.ts'
 import { createRoutes } from '../../http/routes.ts'
 import { CallMetrics } from '../../observe/call-log.ts'
+import { auditNote } from '../../notify/upkeep.ts'
 import { auditing } from '../../store/beside.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
 import { steadyClock } from '../../async/async.ts'
@@ -94,6 +95,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     webhooks: notifications.webhooks,
     testWebhook: notifications.testWebhook,
     thresholds: notifications.thresholds,
+    deliveries: notifications.deliveries,
     mcpServers: mcp.servers,
     probeMcp: mcp.probe,
     mcpAuthorization: mcp.authorization,
@@ -141,6 +143,24 @@ function endedCalls(
       metrics.count(row, model)
     },
     appendTurnedAway: (row) => rows.append(row),
+    countRefusal: (code, times) => metrics.countRefusal(code, times),
+    countLoopDelay: (ms) => metrics.countLoopDelay(ms),
+  }
+}
+
+/** Audits, and notes what they found. */
+function notingAudits(
+  audit: HttpParts['audit'],
+  { store, clock, log }: Pick<LedgerProcess, 'store' | 'clock' | 'log'>,
+): HttpParts['audit'] {
+  return async (day) => {
+    const report = await audit(day)
+    try {
+      await store.upkeep.keepNote(auditNote(report, clock(), day))
+    } catch (error) {
+      log.warn('an audit could not be noted', { error })
+    }
+    return report
   }
 }
 
@@ -166,7 +186,9 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     statements: store.statements,
     managementKeys: store.managementKeys,
     groups: store.groups,
-    audit: auditing(store.path),
+    audit: notingAudits(auditing(store.path), source),
+    figures: () => store.figures(),
+    upkeep: store.upkeep,
     everyoneHeard: workers?.everyoneHeard ?? (() => Promise.resolve()),
     callsOf: workers?.callsOf ?? ((account: string) => inFlight.callsOf(account)),
     healthOf: workers?.healthOf ?? health.report.bind(health),

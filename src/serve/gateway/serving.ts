@@ -78,6 +78,10 @@ export interface EndedCalls {
   appendRefused(row: RequestLogRow, model: string): void
   /** A request that never became a call. */
   appendTurnedAway(row: RequestLogRow): void
+  /** Every refusal, of those that leave no row too. */
+  countRefusal(code: string, times?: number): void
+  /** How late a timer of this process was, milliseconds. */
+  countLoopDelay(ms: number): void
 }
 
 export interface CountingLimiter extends RequestLimiter {
@@ -137,6 +141,7 @@ export function servingOf(source: ServingSource): Serving {
     keep: (row) => store.ended.append(row),
     // Days are kept without end, and anybody can invent model names.
     keepTurnedAway: (row) => store.ended.appendTurnedAway(row),
+    countRefusal: (code) => store.ended.countRefusal(code),
     keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const listeners = [

@@ -50,7 +50,14 @@ export function notificationsOf(
   const { accounts, ledger } = store
   const { groups } = store
   const watch = new AccountWatch({ store: store.webhooks, accounts, groups, ledger, thresholds, now })
-  return { webhooks, sender, watch, thresholds, testWebhook: (webhook) => sender.test(webhook) }
+  return {
+    webhooks,
+    sender,
+    watch,
+    thresholds,
+    testWebhook: (webhook) => sender.test(webhook),
+    deliveries: () => sender.attempts,
+  }
 }
 
 /** Sends due messages every `everyMs`, and checks accounts every `watchMs`. */

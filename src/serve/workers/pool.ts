@@ -427,6 +427,10 @@ export function ledgerHandlers(
       callEnded: (row) => ended.append(row),
       turnedAway: (row) => ended.appendTurnedAway(row),
       callRefused: (row, model) => ended.appendRefused(row, model),
+      addCounts(refusals, loopDelays) {
+        for (const [code, times] of Object.entries(refusals)) ended.countRefusal(code, times)
+        for (const ms of loopDelays) ended.countLoopDelay(ms)
+      },
     },
     async cleanUp() {
       isGone = true

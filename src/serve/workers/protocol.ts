@@ -64,6 +64,8 @@ export interface LedgerNotifications {
   callRefused(row: RequestLogRow, model: string): void
   /** A request that never became a call. */
   turnedAway(row: RequestLogRow): void
+  /** What has happened since the last of these: refusals by code, and how late timers of the worker were, milliseconds. */
+  addCounts(refusals: Readonly<Record<string, number>>, loopDelays: readonly number[]): void
   rememberSignature(key: string, signature: string): void
 }
 

@@ -26,6 +26,8 @@ export interface Remote {
   holdDurable(number: number): void
   /** Cached accounts, keys and sessions may be out of date. */
   accountsChanged(): void
+  /** Sends what has been counted and not been sent. */
+  sendCounts(): void
 }
 
 const rememberedAccounts = 10_000
@@ -52,6 +54,7 @@ export function remoteOf(
     clock,
   )
   const holds = new Holds()
+  const counts = new Counts((refusals, loopDelays) => link.notify('addCounts', refusals, loopDelays))
   return {
     store: {
       accounts,
@@ -71,6 +74,8 @@ export function remoteOf(
         append: (row) => link.notify('callEnded', row),
         appendTurnedAway: (row) => link.notify('turnedAway', row),
         appendRefused: (row, model) => link.notify('callRefused', row, model),
+        countRefusal: (code) => counts.addRefusal(code),
+        countLoopDelay: (ms) => counts.addLoopDelay(ms),
       },
     },
     limiter: remoteLimiter(link, inFlight, limits),
@@ -90,6 +95,37 @@ export function remoteOf(
     },
     holdDurable: (number) => holds.durable(number),
     accountsChanged: () => accounts.clear(),
+    sendCounts: () => counts.send(),
+  }
+}
+
+/** How long figures are gathered before they are sent, in looks at the loop: ten are a second. */
+const looksTogether = 10
+
+/** Figures of this process that the ledger's process adds up: a flood of refusals must not be one of messages. */
+class Counts {
+  readonly #send: (refusals: Readonly<Record<string, number>>, loopDelays: readonly number[]) => void
+  #refusals = new Map<string, number>()
+  #loopDelays: number[] = []
+
+  constructor(send: (refusals: Readonly<Record<string, number>>, loopDelays: readonly number[]) => void) {
+    this.#send = send
+  }
+
+  addRefusal(code: string): void {
+    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1)
+  }
+
+  addLoopDelay(ms: number): void {
+    this.#loopDelays.push(ms)
+    if (this.#loopDelays.length >= looksTogether) this.send()
+  }
+
+  send(): void {
+    const [refusals, loopDelays] = [Object.fromEntries(this.#refusals), this.#loopDelays]
+    this.#refusals = new Map()
+    this.#loopDelays = []
+    this.#send(refusals, loopDelays)
   }
 }
 

@@ -11,6 +11,7 @@ import { brokenOff, closedWhenIdle, tooLarge } from '../../http/intake/read-body
 import { crossOrigin } from '../../http/intake/caller.ts'
 import { createServingRoutes } from '../../http/routes.ts'
 import { createLog, type ProcessLog, standardErrorSink } from '../../observe/log.ts'
+import { watchLoop } from '../../observe/memory.ts'
 import { openTraces } from '../../observe/traces.ts'
 import { version } from '../../version.ts'
 import { direct } from '../../transport/bounded-body.ts'
@@ -140,6 +141,7 @@ async function startWorker(
   }
   Bun.gc(true)
   const leaveMemory = gateway.memory.watch()
+  const leaveLoop = watchLoop(remote.store.ended.countLoopDelay)
   const stops = listening
   return {
     gateway,
@@ -148,7 +150,9 @@ async function startWorker(
     reconfigure: (now) => void Object.assign(live, liveOf(now, live.servers, catalog)),
     async stop() {
       leaveMemory()
+      leaveLoop()
       await stopServing({ config, log, gateway, store: { close: async () => {} } }, stops)
+      remote.sendCounts()
       await traces?.close()
     },
   }

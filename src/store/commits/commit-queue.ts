@@ -4,6 +4,7 @@
 
 import type { Haste } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { Histogram } from '../../observe/call-log.ts'
 import {
   type CommitFault,
   type Decided,
@@ -60,6 +61,7 @@ export class CommitQueue {
   #retry: ReturnType<typeof setTimeout> | undefined
   #closing = false
   #closed = false
+  readonly #commitTimes = new Histogram()
 
   constructor(transactions: Transactions, limits: GroupLimits, { lost, unwritable }: QueueEvents = {}) {
     this.#transactions = transactions
@@ -92,6 +94,11 @@ export class CommitQueue {
 
   get waiting(): number {
     return this.#queue.length
+  }
+
+  /** How long commits and syncs have taken; a lone command's commit is its sync. */
+  get times(): Readonly<Record<'commits' | 'syncs', Histogram>> {
+    return { commits: this.#commitTimes, syncs: this.#durability.times }
   }
 
   spillTo(target: SpillTarget): void {
@@ -225,8 +232,10 @@ export class CommitQueue {
     while (this.#committing) await this.#committing
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#committing = promise
+    const since = performance.now()
     try {
       await this.#transactions.commit(needs, work)
+      this.#commitTimes.observe(performance.now() - since)
     } finally {
       this.#committing = undefined
       resolve()

@@ -18,6 +18,7 @@ import { promisify } from 'node:util'
 import type { Awaitable } from '../../async/async.ts'
 import type { Haste } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { Histogram } from '../../observe/call-log.ts'
 
 /** Makes durable what has been committed when it is called. Rejects when that cannot be known. */
 type Sync = () => Promise<void>
@@ -62,6 +63,8 @@ export class Durability {
   #since = 0
   #usualMs = 0
   #lost = false
+  /** How long syncs took, those of commits that synced by themselves included. */
+  readonly times = new Histogram()
 
   /**
    * Without a `sync` commits are durable by themselves. A commit that nobody waits for is left to the operating system
@@ -109,6 +112,7 @@ export class Durability {
 
   #took(ms: number): void {
     this.#usualMs += (ms - this.#usualMs) * lastSyncPart
+    this.times.observe(ms)
   }
 
   /** A sync has failed, one of these or a commit's own. */

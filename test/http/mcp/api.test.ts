@@ -24,6 +24,7 @@ function lab() {
     keep: quiet,
     keepRefused: quiet,
     keepTurnedAway: ({ account, code }) => rows.push(account, code),
+    countRefusal: quiet,
     usd: String,
   })
   const parts = {

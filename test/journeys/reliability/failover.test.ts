@@ -177,3 +177,24 @@ test('nothing is held and the ledger proves itself after all of this', async () 
   expect(await lab.held()).toBe('0')
   expect(await lab.weir.command('ledger', 'audit', '--json')).toMatchObject({ code: 0 })
 })
+
+test('/metrics has every attempt, and who is in trouble', async () => {
+  const made = await lab.weir.command('keys', 'create', '--account', 'owner@localhost', '--management')
+  const authorization = `Bearer ${made.stdout.trim()}`
+  const answer = await fetch(`${lab.weir.origin}/metrics`, { headers: { authorization } })
+  const figures = new Map(
+    (await answer.text()).split('\n').map((line) => line.split(/ (?=\S+$)/) as [string, string]),
+  )
+  const attempts = (provider: string, outcome: string) =>
+    Number(figures.get(`weir_attempts_total{provider="${provider}",outcome="${outcome}"}`) ?? 0)
+  expect(attempts('second', 'served')).toBe(second.bill.length)
+  expect(attempts('keyed', 'served')).toBe(keyed.bill.length)
+  for (const [outcome, least] of [
+    ['upstream_error', 10],
+    ['upstream_rate_limited', 2],
+    ['served', 2],
+  ] as const)
+    expect([outcome, attempts('first', outcome) >= least]).toEqual([outcome, true])
+  expect(Number(figures.get('weir_provider_state{provider="first"}'))).toBeGreaterThan(0)
+  expect(figures.get('weir_provider_troubles{provider="second",state="open"}')).toBe('0')
+})

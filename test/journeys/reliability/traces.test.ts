@@ -2,7 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
+import { formatUsd } from '../../../src/credits/money.ts'
+import { openTraces } from '../../../src/observe/traces.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
+import { logRowOf } from '../../store/calls/support.ts'
 import { receiptOf } from '../../support/call-gateway.ts'
 import {
   completion,
@@ -251,6 +254,32 @@ test('the collector learns who reports, with its own key, and of no prompt', () 
   expect(resources[0]).toMatchObject({ 'service.name': 'weir', 'deployment.environment.name': 'test' })
   expect(raw).not.toContain('SECRET-QUESTION')
   expect(raw).not.toContain(lab.weir.key)
+})
+
+test('with log.prompts the span of a call has what the request log has of its words', async () => {
+  const quiet = () => undefined
+  // The library reads where to send from the environment itself.
+  const variable = 'OTEL_EXPORTER_OTLP_ENDPOINT'
+  process.env[variable] = collector.url.origin
+  const parts = { version: '1', log: { warn: quiet, info: quiet }, usd: formatUsd }
+  const traces = await openTraces({ [variable]: collector.url.origin }, parts).finally(
+    () => delete process.env[variable],
+  )
+  const request = new Request('http://127.0.0.1/v1/chat/completions', { method: 'POST' })
+  const contents = '{"prompt":"the secret of the miller"}'
+  for (const [id, words] of [
+    ['told', contents],
+    ['quiet', null],
+  ] as const) {
+    traces!.onRequest(id, request, 'sim/echo', performance.now())
+    traces!.onCallEnded({ ...logRowOf(id, { contents: words }), lastFour: null })
+  }
+  await traces!.close()
+  const said = received.filter(({ name }) => name === 'chat sim/echo').map(({ attributes }) => attributes)
+  expect(said.map((attributes) => [attributes['weir.request_id'], attributes['weir.contents']])).toEqual([
+    ['told', contents],
+    ['quiet', undefined],
+  ])
 })
 
 test('a call is served as ever while the collector is gone, and the log says so once', async () => {

@@ -21,7 +21,13 @@ export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock
   return {
     limiter: new Limiter(() => limits, inFlight, clock),
     probes: new Probes(clock),
-    ended: { append: unused, appendRefused: unused, appendTurnedAway: unused },
+    ended: {
+      append: unused,
+      appendRefused: unused,
+      appendTurnedAway: unused,
+      countRefusal: unused,
+      countLoopDelay: unused,
+    },
     freeCredit: { ensure: unused },
     mcp: { registered: unused, noteRefusal: unused },
   }
