@@ -162,7 +162,7 @@ function additions({ providers }: StartFacts): string | undefined {
   ]
   const more = named.length - known.length
   const rest = more > 0 ? ` and ${more} more` : ''
-  return `keys of ${named.slice(0, known.length).join(', ')}${rest}: weir doctor names their variables`
+  return `keys of ${named.slice(0, known.length).join(', ')}${rest}: weir doctor names them`
 }
 
 const margin = `  ${' '.repeat(15)}`

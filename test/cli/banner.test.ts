@@ -61,7 +61,7 @@ describe('the banner', () => {
         '  configuration  /srv/weir.yaml',
         '  catalog        1000 models, prices of 2026-10-21',
         '  not reachable  vllm',
-        '  add more       keys of groq: weir doctor names their variables',
+        '  add more       keys of groq: weir doctor names them',
       ].join('\n'),
     )
   })
@@ -101,7 +101,7 @@ describe('the banner', () => {
         .split('\n')
         .at(-1),
     ).toBe(
-      '  add more       keys of openai, anthropic, cohere and 40 more: weir doctor names their variables',
+      '  add more       keys of openai, anthropic, cohere and 40 more: weir doctor names them',
     )
     expect(renderBanner({ ...facts, providers: [] })).not.toContain('add more')
   })
