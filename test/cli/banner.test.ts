@@ -100,9 +100,7 @@ describe('the banner', () => {
       renderBanner({ ...facts, providers })
         .split('\n')
         .at(-1),
-    ).toBe(
-      '  add more       keys of openai, anthropic, cohere and 40 more: weir doctor names them',
-    )
+    ).toBe('  add more       keys of openai, anthropic, cohere and 40 more: weir doctor names them')
     expect(renderBanner({ ...facts, providers: [] })).not.toContain('add more')
   })
 
