@@ -445,20 +445,47 @@ function secretKey(
   return text ? readSecretKey(text, env['WEIR_RELEASE_PASSWORD']) : undefined
 }
 
+const usage = `Usage: bun run release [options]
+
+  --out <folder>           where to write the files (dist/release)
+  --key <file>             the secret key that signs, in the form of minisign (WEIR_RELEASE_SECRET_KEY)
+  --url <address>          where the files will be published, for the formula of Homebrew
+  --target <name>          only this platform; may be repeated: ${targets.join(', ')}
+  --commit <id>            the commit to name (that of this folder)
+  --time <seconds>         the time of every file, since 1970 (that of the commit)
+  --no-image               leave the container image out
+  --debian-mirror <url>    where the image's C library is fetched; may be repeated
+  --dirty                  release what is not committed, too`
+
+const releaseOptions = {
+  out: { type: 'string', default: join(root, 'dist/release') },
+  key: { type: 'string' },
+  url: { type: 'string' },
+  target: { type: 'string', multiple: true },
+  commit: { type: 'string' },
+  time: { type: 'string' },
+  'no-image': { type: 'boolean' },
+  'debian-mirror': { type: 'string', multiple: true, default: [] as string[] },
+  dirty: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+/** The options of the command line; undefined where they are wrong, or help was asked for: what to do is printed then. */
+function optionsOf() {
+  try {
+    const { values } = parseArgs({ options: releaseOptions })
+    if (!values.help) return values
+    console.log(usage)
+  } catch (thrown) {
+    console.error(`${thrown instanceof Error ? thrown.message : String(thrown)}\n\n${usage}`)
+    process.exitCode = 2
+  }
+  return undefined
+}
+
 async function release(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      out: { type: 'string', default: join(root, 'dist/release') },
-      key: { type: 'string' },
-      url: { type: 'string' },
-      target: { type: 'string', multiple: true },
-      commit: { type: 'string' },
-      time: { type: 'string' },
-      'no-image': { type: 'boolean' },
-      'debian-mirror': { type: 'string', multiple: true, default: [] },
-      dirty: { type: 'boolean' },
-    },
-  })
+  const values = optionsOf()
+  if (values === undefined) return
   if (values.commit === undefined && !values.dirty && git('status', '--porcelain') !== '')
     throw new Error('files here are not committed: a release is of a commit (--dirty makes one all the same)')
   const commit = values.commit ?? git('rev-parse', 'HEAD')
