@@ -68,6 +68,13 @@ export function groupCommands(weir: Command, run: Run): void {
     .option('--id <id>', 'an id of yours: the same id never grants twice')
     .option('--note <text>', 'why')
     .action(run(async () => (await import('./commands/groups.ts')).grantToGroup))
+  group
+    .command('adjust')
+    .description('correct the credit of a group: add to it, or take free credit away')
+    .argument('<group>', 'id or name')
+    .requiredOption('--usd <amount>', 'US dollars such as 10 or -0.50')
+    .requiredOption('--id <id>', 'an id of yours: the same id never adjusts twice')
+    .action(run(async () => (await import('./commands/groups.ts')).adjustGroup))
 }
 
 /** Adds `weir accounts`. */

@@ -105,13 +105,27 @@ const operatorPlaces: readonly Place[] = [
   },
 ]
 
-function placesFor({ role }: SessionView): readonly Place[] {
-  return role === 'operator' ? [...places, ...operatorPlaces] : places
+/** For whoever is a member of a group. */
+const groupPlace: Place = {
+  path: '/groups',
+  name: 'My groups',
+  key: 'b',
+  icon: operatorPlaces.find(({ path }) => path === '/operator/groups')!.icon,
+}
+
+function ownPlaces({ account }: SessionView): readonly Place[] {
+  if (account === null || account.groups === 0) return places
+  return places.flatMap((place) => (place.path === '/credits' ? [groupPlace, place] : [place]))
+}
+
+function placesFor(session: SessionView): readonly Place[] {
+  const own = ownPlaces(session)
+  return session.role === 'operator' ? [...own, ...operatorPlaces] : own
 }
 
 /** The page of an address: the one with the longest matching path. */
 function placeOf(path: string): Place | undefined {
-  return [...places, ...operatorPlaces]
+  return [...places, groupPlace, ...operatorPlaces]
     .filter((place) => path === place.path || (place.path !== '/' && path.startsWith(`${place.path}/`)))
     .toSorted((a, b) => b.path.length - a.path.length)[0]
 }
@@ -185,7 +199,7 @@ function Navigation({ path, session, onHelp }: { path: string; session: SessionV
   return (
     <>
       <nav aria-label={t('Console')} className="flex-1 overflow-y-auto">
-        <PlaceList of={places} here={placeOf(path)} />
+        <PlaceList of={ownPlaces(session)} here={placeOf(path)} />
         {session.role === 'operator' && (
           <>
             <p className="mt-5 mb-1 px-2 text-[12px] font-medium text-muted">{t('Operator')}</p>

@@ -61,6 +61,43 @@ describe.skipIf(browserPath === null)('groups in the console', () => {
     for (const { context } of [operator, member]) await context.close()
   }, 60_000)
 
+  test('are managed by their admins: members and their budgets', async () => {
+    const { weir } = console
+    for (const email of ['hema@example.org', 'ila@example.org'])
+      expect((await weir.command('accounts', 'create', '--email', email)).code).toBe(0)
+    for (const command of [
+      ['create', '--name', 'Canal office', '--budget-usd', '50'],
+      ['create', '--name', 'Sluices', '--parent', 'Canal office'],
+      ['add', 'Canal office', '--account', 'hema@example.org', '--role', 'admin'],
+    ])
+      expect((await weir.command('groups', ...command)).code).toBe(0)
+    const visit = await console.visit()
+    const { page } = visit
+    await console.signIn(page, 'hema@example.org')
+    await page.getByRole('link', { name: 'My groups' }).click()
+    await page.getByRole('link', { name: 'Canal office' }).click()
+    await page.getByRole('button', { name: 'Add a member' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('E-mail').fill('ila@example.org')
+    await dialog.getByLabel('Budget, US dollars').fill('5')
+    await dialog.getByRole('button', { name: 'Add' }).click()
+    await page.getByRole('button', { name: 'Change ila@example.org' }).click()
+    await dialog.getByLabel('Budget, US dollars').fill('7')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('row', { name: 'ila@example.org' }).getByText('$7.00').waitFor()
+    const address = new URL(page.url()).pathname.replace('/console/', '')
+    const faults = [...(await faultsOf(page, address)), ...(await faultsOf(page, 'groups'))]
+    await page.goto(`/console/${address}`)
+    await page.getByRole('link', { name: 'Sluices' }).click()
+    await page.getByText('It has no members.').waitFor()
+    await page.goBack()
+    await page.getByRole('button', { name: 'Remove ila@example.org' }).click()
+    await dialog.getByRole('button', { name: 'Remove' }).click()
+    await page.getByRole('row', { name: 'ila@example.org' }).waitFor({ state: 'detached' })
+    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await visit.context.close()
+  }, 60_000)
+
   test('on a telephone are no wider than the screen', async () => {
     const visit = await console.visit({ width: 360 })
     await console.signIn(visit.page)

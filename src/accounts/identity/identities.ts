@@ -95,6 +95,18 @@ export class Identities {
     }, address)
   }
 
+  /**
+   * The account that somebody adds to a group. Which addresses have an account is nothing to be tried out: throws
+   * `invalid_request` for one that has none, and `rate_limit_exceeded` for too many of them.
+   */
+  async accountToAdd({ id: asker }: Pick<Account, 'id'>, idOrEmail: string): Promise<Account> {
+    const { accounts, attempts } = this.#parts
+    const found = await accounts.findAccount(idOrEmail)
+    if (found) return found
+    attempts.unknownAddress(asker)
+    throw new GatewayError('invalid_request', { message: 'There is no such account.', param: 'account' })
+  }
+
   /** With its password in one write: an account without one could not be signed in to, and its address is taken. */
   async #createUnlessTaken(address: string, password: string): Promise<Account | undefined> {
     try {

@@ -111,6 +111,8 @@ export interface AttemptLimits {
 const minute = 60_000
 /** In ten minutes. */
 const challengesPerNetwork = 100
+/** In an hour. */
+const unknownAddressesPerAccount = 20
 
 /** The limits of sign-in and sign-up. Each throws `rate_limit_exceeded` with the time to wait. */
 export class SignInLimits {
@@ -120,6 +122,7 @@ export class SignInLimits {
   readonly #signUps: WindowLimit
   readonly #mails: WindowLimit
   readonly #challenges: WindowLimit
+  readonly #unknownAddresses: WindowLimit
 
   constructor(limits: AttemptLimits, clock: () => number) {
     this.#failures = new Failures(limits.signInFailures, clock)
@@ -127,6 +130,7 @@ export class SignInLimits {
     this.#signUpsPerNetwork = new WindowLimit(limits.signUpsPerNetwork, 60 * minute, clock)
     this.#signUps = new WindowLimit(limits.signUps, 10 * minute, clock)
     this.#challenges = new WindowLimit(challengesPerNetwork, 10 * minute, clock)
+    this.#unknownAddresses = new WindowLimit(unknownAddressesPerAccount, 60 * minute, clock)
     this.#mails = new WindowLimit(limits.mailsPerAddress, 60 * minute, clock)
   }
 
@@ -161,6 +165,11 @@ export class SignInLimits {
   /** Limits the challenges issued to visitors who have not signed in. */
   challenge(network: string): void {
     refuseFor(this.#challenges.take(network), 'Too many sign-ins were begun from this network.')
+  }
+
+  /** Limits the addresses without an account that somebody has tried to add to a group. */
+  unknownAddress(account: string): void {
+    refuseFor(this.#unknownAddresses.take(account), 'Too many addresses without an account were tried.')
   }
 
   /** Whether a mail to an address may be sent now. */

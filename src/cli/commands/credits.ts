@@ -190,22 +190,31 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
 
 /** Adds credit to a pool, or removes free credit with a negative amount. */
 export async function adjustCredit(context: Context, invocation: Invocation): Promise<void> {
-  const now = context.io.clock()
   const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
-  const amount = signedAmountOfUsd(invocation.option('usd') ?? '')
-  const id = idOf(invocation)
-  const done = await withAccount(context, invocation, async (store, account) => {
-    const operator = commandLineOperator()
-    const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount, operator }
-    const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
-    return { account, adjusted, balance: await balanceView(store.ledger, account.id, now) }
-  })
-  const { account, adjusted, balance } = done
-  const json = { account: account.id, adjusted, pool, usd: formatUsd(amount), credits: balance }
-  const what = adjusted
-    ? `adjusted ${pool} by ${formatUsd(amount)} USD`
-    : 'nothing adjusted: this id was used before'
+  const done = await withAccount(context, invocation, async (store, account) => ({
+    account,
+    ...(await adjustPool(context, invocation, store, account.id, pool)),
+  }))
+  const { account, adjusted, usd, balance } = done
+  const json = { account: account.id, adjusted, pool, usd, credits: balance }
+  const what = adjusted ? `adjusted ${pool} by ${usd} USD` : 'nothing adjusted: this id was used before'
   print(context, { json, text: `${what}\n${account.email}: ${renderBalance(balance)}` })
+}
+
+/** Adjusts a pool of an account, or of a group, by `--usd`, once for `--id`. */
+export async function adjustPool(
+  context: Context,
+  invocation: Invocation,
+  store: Store,
+  account: string,
+  pool: Pool,
+) {
+  const amount = signedAmountOfUsd(invocation.option('usd') ?? '')
+  const operator = commandLineOperator()
+  const command = { id: `adjust:${account}:${idOf(invocation)}`, account, pool, amount, operator }
+  const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
+  const balance = await balanceView(store.ledger, account, context.io.clock())
+  return { adjusted, usd: formatUsd(amount), balance }
 }
 
 function idOf(invocation: Invocation): string {

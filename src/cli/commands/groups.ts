@@ -1,4 +1,4 @@
-// `weir groups create|list|show|set|delete|add|remove|grant`
+// `weir groups create|list|show|set|delete|add|remove|grant|adjust`
 
 import {
   budgetWindows,
@@ -10,12 +10,12 @@ import {
 } from '../../accounts/group.ts'
 import { formatUsd, largestBalance, parseUsd, type Pico } from '../../credits/money.ts'
 import * as acts from '../../http/admin/groups.ts'
-import type { GroupView, MemberView } from '../../http/admin/answers.ts'
+import type { GroupView, MemberView } from '../../http/console/answers.ts'
 import type { Store } from '../../store/store.ts'
-import { type Context, type Invocation, print, table, usageFault } from '../context.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
 import { accountOf, actingOn, findGroup, unlessConflict, withStore } from '../with-store.ts'
-import { balanceView, renderBalance } from './credits.ts'
+import { adjustPool, balanceView, renderBalance } from './credits.ts'
 import { listOf, modelList } from './keys.ts'
 
 export async function createGroup(context: Context, invocation: Invocation): Promise<void> {
@@ -142,6 +142,20 @@ export async function grantToGroup(context: Context, invocation: Invocation): Pr
       credits: balance,
     },
     text: `${what}\n${renderBalance(balance)}`,
+  })
+}
+
+/** Adds credit to a group's own, or removes free credit with a negative amount, once for its id. */
+export async function adjustGroup(context: Context, invocation: Invocation): Promise<void> {
+  const { group, adjusted, usd, balance } = await withStore(context, async (store) => {
+    const group = await findGroup(store, invocation.args[0] ?? '')
+    if (!(await store.groups.hasCredit(group.id)))
+      throw new CommandFailure(`${group.name} has no credit of its own (weir groups grant)`)
+    return { group, ...(await adjustPool(context, invocation, store, group.id, 'purchased')) }
+  })
+  print(context, {
+    json: { group: group.id, adjusted, usd, credits: balance },
+    text: `${adjusted ? `adjusted by ${usd} USD` : 'nothing adjusted: this id was used before'}\n${renderBalance(balance)}`,
   })
 }
 

@@ -3,9 +3,9 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
-import type { GroupDetailView, GroupView, MemberView } from '../../http/admin/answers.ts'
-import type { Page } from '../../http/console/answers.ts'
+import type { GroupDetailView, GroupView, Page } from '../../http/console/answers.ts'
 import { call, newId } from '../api/call.ts'
+import { Budget, Members } from '../pages/group-members.tsx'
 import { elevate } from '../session/credentials.tsx'
 import { moment, t, usd } from '../strings/text.ts'
 import {
@@ -18,11 +18,10 @@ import {
   Failure,
   Loading,
   PageHead,
-  Section,
   TextField,
   textOf,
 } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
+import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
 
 export function Groups() {
   const [making, setMaking] = useState(false)
@@ -76,46 +75,6 @@ export function Groups() {
       <Older list={list} action={t('More')} />
       {making && <GroupForm groups={rows} onClose={() => setMaking(false)} />}
     </>
-  )
-}
-
-const windowNames: Readonly<Record<GroupView['budget_window'], string>> = {
-  day: '{limit} a day',
-  week: '{limit} a week',
-  month: '{limit} a month',
-  none: '{limit} in all',
-}
-
-/** A budget with a bar of how much of it is spent. */
-function Budget({
-  limit,
-  spent,
-  window,
-}: {
-  limit: string | null
-  spent: string
-  window: GroupView['budget_window']
-}) {
-  if (limit === null) return <span className="text-muted">{t('none')}</span>
-  const part = Number(limit) === 0 ? 1 : Math.min(1, Number(spent) / Number(limit))
-  const percent = Math.round(part * 100)
-  return (
-    <div className="min-w-28">
-      <span className="tabular-nums">{t(windowNames[window], { limit: usd(limit) })}</span>
-      <div
-        role="meter"
-        aria-label={t('Spent of the budget')}
-        aria-valuenow={percent}
-        aria-valuemin={0}
-        aria-valuemax={100}
-        className="mt-1 h-1.5 rounded bg-line"
-      >
-        <div
-          className={`h-full rounded ${part >= 0.95 ? 'bg-bad' : 'bg-accent'}`}
-          style={{ width: `${percent}%` }}
-        />
-      </div>
-    </div>
   )
 }
 
@@ -232,7 +191,7 @@ export function GroupPage() {
   )
 }
 
-type Open = 'change' | 'grant' | 'delete' | 'add' | null
+type Open = 'change' | 'grant' | 'delete' | null
 
 function WholeGroup({ group }: { group: GroupDetailView }) {
   const client = useQueryClient()
@@ -278,7 +237,7 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
           {t('Delete')}
         </Button>
       </div>
-      <Members path={path} onAdd={() => setOpen('add')} />
+      <Members path={path} known="admin" />
       {open === 'change' && groups.data && (
         <GroupForm existing={group} groups={groups.data} onClose={close} />
       )}
@@ -312,116 +271,6 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
           </ActForm>
         </Dialog>
       )}
-      {open === 'add' && (
-        <Dialog title={t('Add a member')} onClose={close}>
-          <ActForm
-            action={t('Add')}
-            onSubmit={async (given) => {
-              const own = textOf(given, 'budget_usd')
-              const body = {
-                account: textOf(given, 'account'),
-                role: textOf(given, 'role'),
-                ...(own === undefined ? {} : { budget_usd: own }),
-              }
-              await elevate(() => call('POST', `${path}/members`, body))
-              await onChanged()
-            }}
-          >
-            <TextField label={t('E-mail')} name="account" required autoFocus />
-            <Choice
-              label={t('Role')}
-              name="role"
-              defaultValue="member"
-              options={[
-                ['member', t('member')],
-                ['admin', t('admin')],
-              ]}
-            />
-            <TextField
-              label={t('Budget, US dollars')}
-              name="budget_usd"
-              inputMode="decimal"
-              hint={t('Empty: as each member.')}
-            />
-          </ActForm>
-        </Dialog>
-      )}
     </>
-  )
-}
-
-function Members({ path, onAdd }: { path: string; onAdd: () => void }) {
-  const client = useQueryClient()
-  const [leaving, setLeaving] = useState<MemberView | null>(null)
-  const list = useInfiniteQuery({
-    queryKey: ['admin', 'members', path],
-    queryFn: ({ pageParam }) =>
-      call<Page<MemberView>>(
-        'GET',
-        pageParam === null ? `${path}/members` : `${path}/members?cursor=${encodeURIComponent(pageParam)}`,
-      ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
-  return (
-    <Section title={t('Members')} side={<Button onClick={onAdd}>{t('Add a member')}</Button>}>
-      <QueryState query={list} />
-      {list.data && rows.length === 0 && <Empty title={t('It has no members.')} />}
-      {rows.length > 0 && (
-        <Table
-          label={t('Members')}
-          columns={[
-            t('E-mail'),
-            t('Role'),
-            numeric(t('Budget')),
-            numeric(t('Spent')),
-            rightAligned(t('Act')),
-          ]}
-        >
-          {rows.map((member) => (
-            <tr key={member.account}>
-              <td>
-                <Link
-                  href={`/operator/accounts/${member.account}`}
-                  className="text-accent underline break-words"
-                >
-                  {member.email}
-                </Link>
-              </td>
-              <td>{t(member.role)}</td>
-              <td className="num">{member.limit_usd === null ? t('none') : usd(member.limit_usd)}</td>
-              <td className="num">{usd(member.spent_usd)}</td>
-              <td className="text-right">
-                <Button
-                  small
-                  look="danger"
-                  aria-label={t('Remove {name}', { name: member.email })}
-                  onClick={() => setLeaving(member)}
-                >
-                  {t('Remove')}
-                </Button>
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      <Older list={list} action={t('More')} />
-      {leaving && (
-        <Dialog title={t('Remove {name}', { name: leaving.email })} onClose={() => setLeaving(null)}>
-          <ActForm
-            look="danger"
-            action={t('Remove')}
-            onSubmit={async () => {
-              await call('DELETE', `${path}/members/${encodeURIComponent(leaving.account)}`)
-              await client.invalidateQueries({ queryKey: ['admin'] })
-              setLeaving(null)
-            }}
-          >
-            <p>{t('Its keys of the group are refused from then on, and its running calls with them end.')}</p>
-          </ActForm>
-        </Dialog>
-      )}
-    </Section>
   )
 }

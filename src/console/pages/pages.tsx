@@ -6,6 +6,7 @@ import { PageHead } from '../ui/kit.tsx'
 import { Connect } from './connect.tsx'
 import { Credits } from './credits.tsx'
 import { ReceiptPage, StatementPage } from './payments.tsx'
+import { MyGroup, MyGroups } from './groups.tsx'
 import { TopUpPage, TopUpState } from './top-up.tsx'
 import { Keys } from './keys.tsx'
 import { McpServers } from './mcp-servers.tsx'
@@ -21,6 +22,8 @@ export default function Pages() {
     <Switch>
       <Route path="/" component={Overview} />
       <Route path="/keys" component={Keys} />
+      <Route path="/groups" component={MyGroups} />
+      <Route path="/groups/:id" component={MyGroup} />
       <Route path="/credits" component={Credits} />
       <Route path="/credits/top-up" component={TopUpPage} />
       <Route path="/credits/top-ups/:id" component={TopUpState} />

@@ -723,6 +723,14 @@ const groups: Readonly<Record<string, string>> = {
   'Empty: as each member.': 'ख़ाली: हर सदस्य की तरह।',
   Members: 'सदस्य',
   'It has no members.': 'इसका कोई सदस्य नहीं है।',
+  'My groups': 'मेरे समूह',
+  'A key that you make in a group spends within its budgets.':
+    'समूह में आप जो कुंजी बनाते हैं, वह उसके बजट के भीतर ख़र्च करती है।',
+  'You are in no group.': 'आप किसी समूह में नहीं हैं।',
+  'Spent by you': 'आपका ख़र्च',
+  'Your budget': 'आपका बजट',
+  'Groups in it': 'इसके भीतर के समूह',
+  you: 'आप',
   'Its keys of the group are refused from then on, and its running calls with them end.':
     'उसके बाद समूह की इसकी कुंजियाँ अस्वीकार होती हैं, और उनसे चल रही कॉल समाप्त होती हैं।',
 }

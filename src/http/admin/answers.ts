@@ -1,11 +1,13 @@
 // The answers of the admin API, like ../console/answers.ts for the console's.
 
 import { z } from 'zod'
-import { budgetWindows, groupRoles } from '../../accounts/group.ts'
 import {
   access,
   credits,
   ended,
+  group,
+  groupDetail,
+  groupMemberAnswers,
   keyAnswers,
   mcpServerAnswers,
   pool,
@@ -55,47 +57,6 @@ const grant = z.strictObject({
   credits,
 })
 export type GrantView = Wire<typeof grant>
-
-const group = z.strictObject({
-  id: z.string(),
-  name: z.string(),
-  parent: z.string().nullable().describe('The group that it stands in.'),
-  budget_usd: usd.nullable(),
-  budget_window: z.enum(budgetWindows),
-  member_budget_usd: usd.nullable(),
-  models: z.array(z.string()).nullable(),
-  tags: z.record(z.string(), z.string()).nullable(),
-  timezone: z.string(),
-  warn_at: z.array(z.number()),
-  created_at: time,
-  spent_usd: usd.describe('In the window that is open now, by it and by all groups in it.'),
-  reserved_usd: usd.describe('Held by calls in flight.'),
-  window_start: time.nullable(),
-  resets_at: time.nullable().describe('Null where the window never ends.'),
-  has_credit: z.boolean().describe('Whether it was ever granted credit, with which it pays.'),
-})
-export type GroupView = Wire<typeof group>
-
-const groupDetail = group.extend({
-  above: z
-    .array(z.strictObject({ id: z.string(), name: z.string() }))
-    .describe('The groups that it stands in, the nearest first.'),
-  credits: credits.nullable().describe('Null for a group without credit of its own.'),
-})
-export type GroupDetailView = Wire<typeof groupDetail>
-
-const member = z.strictObject({
-  account: z.string(),
-  email: z.string(),
-  role: z.enum(groupRoles),
-  budget_usd: usd.nullable().describe("Its own; null for the group's `member_budget_usd`."),
-  limit_usd: usd.nullable().describe('Which of the two holds.'),
-  spent_usd: usd,
-  reserved_usd: usd,
-  resets_at: time.nullable(),
-  joined_at: time,
-})
-export type MemberView = Wire<typeof member>
 
 const overview = z.strictObject({
   accounts: z.int(),
@@ -323,13 +284,7 @@ export const adminAnswers: Answers = {
   'GET groups/:group': data(groupDetail),
   'PATCH groups/:group': group,
   'DELETE groups/:group': z.strictObject({ id: z.string(), deleted: z.literal(true) }),
-  'GET groups/:group/members': pageOf(member),
-  'POST groups/:group/members': member,
-  'PATCH groups/:group/members/:account': member,
-  'DELETE groups/:group/members/:account': z.strictObject({
-    account: z.string(),
-    removed: z.literal(true),
-  }),
+  ...groupMemberAnswers,
   'POST groups/:group/grants': grant,
   'GET management-keys': data(z.array(managementKey)),
   'DELETE management-keys/:key': managementKey,

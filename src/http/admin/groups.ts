@@ -28,11 +28,12 @@ import {
   type OperatorActing,
   ownRoute,
   recordAct,
+  type SignedInAsked,
 } from '../console/route.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { grantCredit } from './acts.ts'
-import type { GroupDetailView, GroupView, MemberView } from './answers.ts'
+import type { AdministeredGroupView, GroupDetailView, GroupView, MemberView } from '../console/answers.ts'
 
 const budget = z
   .string()
@@ -89,6 +90,7 @@ const addBody = z.strictObject({
   account: z.string().max(256).describe('The id of an account, or its address.'),
   ...z.strictObject(memberFields).partial().shape,
 })
+const changeMemberBody = z.strictObject(memberFields).partial()
 const grantBody = z.strictObject({
   usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
   id: requestId.describe('An id of yours for the grant: the same one never grants twice.'),
@@ -179,17 +181,7 @@ export const groupRoutes: readonly AdminRoute[] = [
       summary: 'List the members of a group with what they have spent in it',
       query: memberParameters,
     },
-    async (asked) => {
-      const { parts, request } = asked
-      const group = await groupNamed(asked)
-      const { cursor, limit } = queryOf(memberParameters, request)
-      const { members, next } = await parts.groups.pageMembers({ group: group.id, after: cursor, limit })
-      return {
-        data: await memberViews(parts, group, members),
-        has_more: next !== null,
-        next_cursor: next,
-      }
-    },
+    async (asked) => memberPage(asked, await groupNamed(asked)),
   ),
   adminRoute(
     {
@@ -219,7 +211,7 @@ export const groupRoutes: readonly AdminRoute[] = [
       summary: 'Change the role or the budget of a member',
       // As for the group.
       elevated: true,
-      body: z.strictObject(memberFields).partial(),
+      body: changeMemberBody,
     },
     async (asked) => {
       const group = await groupNamed(asked)
@@ -293,7 +285,124 @@ export const ownGroupRoutes: readonly ConsoleRoute[] = [
       return { data: await Promise.all(data) }
     },
   ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'groups/:group',
+      summary: 'A group that the account administers, as its admin or as that of a group that it stands in',
+    },
+    async (asked): Promise<{ readonly data: AdministeredGroupView }> => {
+      const { parts } = asked
+      const { group, from } = await administeredGroup(asked)
+      const view = await groupDetail(parts, group)
+      const { groups } = await parts.groups.pageGroups({ parent: group.id, limit: mostBelow })
+      const end = view.above.findIndex(({ id }) => id === from)
+      return {
+        data: {
+          ...view,
+          above: view.above.slice(0, end + 1),
+          below: groups.map(({ id, name: called }) => ({ id, name: called })),
+        },
+      }
+    },
+  ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'groups/:group/members',
+      summary: 'The members of a group that the account administers',
+    },
+    async (asked) => memberPage(asked, (await administeredGroup(asked)).group),
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'groups/:group/members',
+      summary: 'Add an account to a group that the account administers, or change its role and budget there',
+      status: 201,
+      errors: ['rate_limit_exceeded'],
+      elevated: true,
+      body: addBody,
+    },
+    async (asked) => {
+      const { parts, account, body } = asked
+      const { group } = await administeredGroup(asked)
+      const found = await parts.identities.accountToAdd(account, body.account)
+      requireOther(asked, found.id)
+      return addMember(byAdmin(asked), group, found, memberChanges(body))
+    },
+  ),
+  ownRoute(
+    {
+      method: 'PATCH',
+      path: 'groups/:group/members/:account',
+      summary: 'Change the role or the budget of a member',
+      elevated: true,
+      body: changeMemberBody,
+    },
+    async (asked) => {
+      const { group } = await administeredGroup(asked)
+      const member = await memberNamed(asked, group)
+      requireOther(asked, member.account)
+      return changeMember(byAdmin(asked), group, member, memberChanges(asked.body))
+    },
+  ),
+  ownRoute(
+    {
+      method: 'DELETE',
+      path: 'groups/:group/members/:account',
+      summary:
+        'Remove an account from a group that the account administers: its keys of the group end, at once',
+    },
+    async (asked) => {
+      const { group } = await administeredGroup(asked)
+      const member = await memberNamed(asked, group)
+      requireOther(asked, member.account)
+      await removeMember(byAdmin(asked), group, member.account)
+      return { account: member.account, removed: true }
+    },
+  ),
 ]
+
+/** Groups that are shown of those that stand in one. */
+const mostBelow = 200
+
+/**
+ * The group of the path, and the outermost group by which the account administers it. Throws `not_found` for an account
+ * that is no admin of it, nor of a group that it stands in.
+ */
+async function administeredGroup(
+  asked: SignedInAsked<unknown>,
+): Promise<{ readonly group: Group; readonly from: string }> {
+  const { parts, account } = asked
+  const group = await groupNamed(asked)
+  const memberships = await parts.groups.membershipsOf(account.id)
+  const ofAdmin = new Set(memberships.filter(({ role }) => role === 'admin').map((member) => member.group))
+  let from: string | undefined
+  for (let level: Group | undefined = group; level !== undefined;) {
+    if (ofAdmin.has(level.id)) from = level.id
+    level = level.parent === null ? undefined : await parts.groups.findGroup(level.parent)
+  }
+  if (from === undefined) throw new GatewayError('not_found')
+  return { group, from }
+}
+
+/** What admins do stands in the audit log under their account. */
+function byAdmin({ parts, account }: SignedInAsked<unknown>): GroupActing {
+  return { parts, operator: account, by: 'session' }
+}
+
+/** Throws `invalid_request` for the admin itself: its own budget and role others set. */
+function requireOther({ account }: SignedInAsked<unknown>, member: string): void {
+  if (member !== account.id) return
+  throw invalid('Another admin of the group, or an operator, changes your own membership.', 'account')
+}
+
+async function memberPage({ parts, request }: Pick<AdminAsked<unknown>, 'parts' | 'request'>, group: Group) {
+  const { cursor, limit } = queryOf(memberParameters, request)
+  const { members, next } = await parts.groups.pageMembers({ group: group.id, after: cursor, limit })
+  return { data: await memberViews(parts, group, members), has_more: next !== null, next_cursor: next }
+}
 
 /** The group of the path. Throws `not_found`. */
 async function groupNamed({ parts, params }: Pick<AdminAsked<unknown>, 'parts' | 'params'>): Promise<Group> {

@@ -3,6 +3,7 @@
 // types at no cost.
 
 import { z } from 'zod'
+import { budgetWindows, groupRoles } from '../../accounts/group.ts'
 import { type AccessKind, accessKinds } from '../../accounts/identity/access.ts'
 import { pools } from '../../credits/pool.ts'
 import { eventTypes } from '../../notify/webhook.ts'
@@ -34,6 +35,7 @@ const session = z.strictObject({
       email_verified: z.boolean(),
       has_password: z.boolean(),
       passkeys: z.int(),
+      groups: z.int().describe('How many groups it is a member of.'),
       access,
     })
     .nullable()
@@ -120,20 +122,6 @@ export const key = z.strictObject({
   replaced_by: z.string().nullable().describe('The id of the key that has replaced it.'),
 })
 export type KeyView = Wire<typeof key>
-
-/** A group that the account is a member of: its own budget and spending there, and the group's. */
-const ownGroup = z.strictObject({
-  id: z.string(),
-  name: z.string(),
-  role: z.enum(['admin', 'member']),
-  budget_usd: usd.nullable(),
-  group_spent_usd: usd,
-  limit_usd: usd.nullable().describe('What the account may spend in it; null for no limit of its own.'),
-  spent_usd: usd,
-  resets_at: time.nullable(),
-  has_credit: z.boolean().describe('Whether the group pays, and not the account.'),
-})
-export type OwnGroupView = Wire<typeof ownGroup>
 
 export const newKey = key.extend({
   key: z.string().describe('The key itself, this once.'),
@@ -398,7 +386,83 @@ const delivery = z.strictObject({
 })
 export type DeliveryView = Wire<typeof delivery>
 
+// Groups.
+
+/** A group that the account is a member of: its own budget and spending there, and the group's. */
+const ownGroup = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  role: z.enum(['admin', 'member']),
+  budget_usd: usd.nullable(),
+  group_spent_usd: usd,
+  limit_usd: usd.nullable().describe('What the account may spend in it; null for no limit of its own.'),
+  spent_usd: usd,
+  resets_at: time.nullable(),
+  has_credit: z.boolean().describe('Whether the group pays, and not the account.'),
+})
+export type OwnGroupView = Wire<typeof ownGroup>
+
+export const group = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  parent: z.string().nullable().describe('The group that it stands in.'),
+  budget_usd: usd.nullable(),
+  budget_window: z.enum(budgetWindows),
+  member_budget_usd: usd.nullable(),
+  models: z.array(z.string()).nullable(),
+  tags: z.record(z.string(), z.string()).nullable(),
+  timezone: z.string(),
+  warn_at: z.array(z.number()),
+  created_at: time,
+  spent_usd: usd.describe('In the window that is open now, by it and by all groups in it.'),
+  reserved_usd: usd.describe('Held by calls in flight.'),
+  window_start: time.nullable(),
+  resets_at: time.nullable().describe('Null where the window never ends.'),
+  has_credit: z.boolean().describe('Whether it was ever granted credit, with which it pays.'),
+})
+export type GroupView = Wire<typeof group>
+
+export const groupDetail = group.extend({
+  above: z
+    .array(z.strictObject({ id: z.string(), name: z.string() }))
+    .describe('The groups that it stands in, the nearest first.'),
+  credits: credits.nullable().describe('Null for a group without credit of its own.'),
+})
+export type GroupDetailView = Wire<typeof groupDetail>
+
+const member = z.strictObject({
+  account: z.string(),
+  email: z.string(),
+  role: z.enum(groupRoles),
+  budget_usd: usd.nullable().describe("Its own; null for the group's `member_budget_usd`."),
+  limit_usd: usd.nullable().describe('Which of the two holds.'),
+  spent_usd: usd,
+  reserved_usd: usd,
+  resets_at: time.nullable(),
+  joined_at: time,
+})
+export type MemberView = Wire<typeof member>
+
+/** A group as its admins see it. */
+const administeredGroup = groupDetail.extend({
+  above: groupDetail.shape.above.describe('Those that the account administers too, the nearest first.'),
+  below: z
+    .array(z.strictObject({ id: z.string(), name: z.string() }))
+    .describe('The groups that stand in it.'),
+})
+export type AdministeredGroupView = Wire<typeof administeredGroup>
+
 // By route.
+
+export const groupMemberAnswers: Answers = {
+  'GET groups/:group/members': pageOf(member),
+  'POST groups/:group/members': member,
+  'PATCH groups/:group/members/:account': member,
+  'DELETE groups/:group/members/:account': z.strictObject({
+    account: z.string(),
+    removed: z.literal(true),
+  }),
+}
 
 export const webhookAnswers: Answers = {
   'GET webhooks': data(z.array(webhook)),
@@ -457,6 +521,8 @@ export const consoleAnswers: Answers = {
   'DELETE identities': z.strictObject({ issuer: z.string(), subject: z.string(), unlinked: z.literal(true) }),
   ...keyAnswers,
   'GET groups': data(z.array(ownGroup)),
+  'GET groups/:group': data(administeredGroup),
+  ...groupMemberAnswers,
   'GET credits': data(credits),
   'GET credits/history': pageOf(historyEntry),
   ...paymentAnswers,

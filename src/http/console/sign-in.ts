@@ -234,7 +234,7 @@ async function current({ accounts }: HttpParts, id: string): Promise<SignedInAcc
 }
 
 async function sessionView(
-  { identities, identityStore, passkeys: webauthn, oidc, now }: HttpParts,
+  { identities, identityStore, passkeys: webauthn, oidc, groups, now }: HttpParts,
   signedIn: SignedInAccount | undefined,
 ): Promise<SessionView> {
   const ways = {
@@ -257,6 +257,7 @@ async function sessionView(
       email_verified: account.verifiedAt !== null,
       has_password: (await identityStore.passwordOf(account.id)) !== null,
       passkeys: passkeys.length,
+      groups: (await groups.membershipsOf(account.id)).length,
       access: await identityStore.accessOf(account.id, now()),
     },
     role: account.role,

@@ -607,6 +607,7 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
     'POST keys/:id/pause': closes,
     'POST keys/:id/resume': 'as making one; what an operator has paused it leaves',
     'DELETE keys/:id': closes,
+    'DELETE groups/:group/members/:account': closes,
     'POST mcp-servers': 'it is where the own calls go to',
     'POST mcp-servers/:name/test': 'as registering it',
     'POST mcp-servers/:name/authorize': 'as registering it; it ends in the session that began it',
