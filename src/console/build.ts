@@ -18,7 +18,6 @@ export async function buildConsole(): Promise<readonly string[]> {
     target: 'browser',
     minify: true,
     splitting: true,
-    publicPath: '/console/',
     naming: {
       entry: '[name].[ext]',
       chunk: 'assets/[name]-[hash].[ext]',
@@ -32,13 +31,22 @@ export async function buildConsole(): Promise<readonly string[]> {
   mkdirSync(outdir, { recursive: true })
   const paths: string[] = []
   for (const output of result.outputs) {
-    const bytes = new Uint8Array(await output.arrayBuffer())
+    const built = new Uint8Array(await output.arrayBuffer())
+    const bytes = output.path.endsWith('.html') ? rootedPage(built) : built
     const path = join(outdir, `${basename(output.path)}.br`)
     const size = { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length }
     writeFileSync(path, brotliCompressSync(bytes, { params: size }))
     paths.push(path)
   }
   return paths.toSorted()
+}
+
+/**
+ * The page with absolute addresses of its files: it is served at addresses of any depth. Below a path of a host the
+ * gateway puts that before them; the files name each other relative to themselves.
+ */
+function rootedPage(html: Uint8Array): Uint8Array {
+  return Buffer.from(Buffer.from(html).toString().replaceAll('"./assets/', '"/console/assets/'))
 }
 
 /** Whether a file of the console is younger than what was compiled last. */

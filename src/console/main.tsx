@@ -5,6 +5,7 @@ import { Component, lazy, type ReactNode, Suspense } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter'
 import type { SessionView } from '../http/console/answers.ts'
+import { addressOf } from './api/address.ts'
 import { queryClient, useLostSession, useSessionNow } from './api/call.ts'
 import { SignedOut, SignInAgain, TicketPage, Welcome } from './session/signed-out.tsx'
 import { Shell } from './shell.tsx'
@@ -14,7 +15,7 @@ import { Button, Failure, Loading } from './ui/kit.tsx'
 await loadStrings()
 createRoot(document.getElementById('root')!).render(
   <QueryClientProvider client={queryClient}>
-    <Router base="/console">
+    <Router base={addressOf('/console')}>
       <App />
     </Router>
   </QueryClientProvider>,

@@ -9,6 +9,7 @@ import {
   refuseGemini,
   type Route,
 } from './route.ts'
+import { sitePath } from './intake/caller.ts'
 import { freely } from './intake/paid/limits.ts'
 import { wrongTarget } from './intake/find-route.ts'
 import { callMcp, clientMetadataDocument } from './mcp/mcp.ts'
@@ -140,7 +141,8 @@ export const api: readonly Route[] = [
   getMetrics,
 ]
 
-const toConsole = () => new Response(null, { status: 302, headers: { location: '/console' } })
+const toConsole: Route['handle'] = (parts) =>
+  new Response(null, { status: 302, headers: { location: `${sitePath(parts.publicUrl())}/console` } })
 const consolePage: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () =>
     (await import('./console/pages.ts')).consolePage(request, parts.publicUrl()),

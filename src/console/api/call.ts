@@ -12,6 +12,7 @@ import type {
   SessionView,
 } from '../../http/console/answers.ts'
 import { t } from '../strings/text.ts'
+import { addressOf } from './address.ts'
 
 /** The error format of all refusals. */
 interface Fault {
@@ -65,7 +66,7 @@ export function call<T>(
 }
 
 /**
- * Fetches a path of this origin; resolves with answers that succeeded only. The time limit is for the beginning of the
+ * Fetches a path of the gateway; resolves with answers that succeeded only. The time limit is for the beginning of the
  * answer: the body may be a stream. Throws CallError.
  */
 export function send(
@@ -109,7 +110,7 @@ function noAnswer(method: string | undefined, withinMs: number): CallError {
 async function answerOf(path: string, init: RequestInit): Promise<Response> {
   let response: Response
   try {
-    response = await fetch(path, { credentials: 'same-origin', redirect: 'error', ...init })
+    response = await fetch(addressOf(path), { credentials: 'same-origin', redirect: 'error', ...init })
   } catch (cause) {
     if (init.signal?.aborted) throw cause
     throw new CallError({

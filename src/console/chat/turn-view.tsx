@@ -2,6 +2,7 @@
 
 import { memo, useState } from 'react'
 import { Link } from 'wouter'
+import { addressOf } from '../api/address.ts'
 import { poolName } from '../pages/words.tsx'
 import { count, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Button, Copy } from '../ui/kit.tsx'
@@ -157,7 +158,7 @@ function End({ answer }: { answer: Answer }) {
         {code !== null && (
           <a
             className="font-mono text-bad underline"
-            href={`/docs/errors#${code}`}
+            href={addressOf(`/docs/errors#${code}`)}
             target="_blank"
             rel="noreferrer"
           >

@@ -5,6 +5,7 @@ import type { FormEvent } from 'react'
 import { Link, useLocation, useParams, useSearchParams } from 'wouter'
 import type { OperatorRequestView, SearchView } from '../../http/admin/answers.ts'
 import type { Page, RequestDetailView } from '../../http/console/answers.ts'
+import { addressOf } from '../api/address.ts'
 import { call } from '../api/call.ts'
 import { Outcome, RequestDetails } from '../pages/requests.tsx'
 import { count, milliseconds, moment, t, usdShort } from '../strings/text.ts'
@@ -66,7 +67,7 @@ export function AllRequests() {
           {t('Refresh')}
         </Button>
         <a
-          href={`/console/api/admin/requests.csv?${chosen}`}
+          href={addressOf(`/console/api/admin/requests.csv?${chosen}`)}
           download
           className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
         >

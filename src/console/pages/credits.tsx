@@ -4,6 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import type { Pool } from '../../credits/pool.ts'
 import type { CreditsView as CreditsOf, HistoryEntryView, LotView, Page } from '../../http/console/answers.ts'
+import { addressOf } from '../api/address.ts'
 import { call, useCredits } from '../api/call.ts'
 import { ago, day, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/kit.tsx'
@@ -209,7 +210,7 @@ function History() {
     <Section
       title={t('History')}
       side={
-        <a className="text-accent underline" href="/console/api/credits/history.csv" download>
+        <a className="text-accent underline" href={addressOf('/console/api/credits/history.csv')} download>
           CSV
         </a>
       }
@@ -233,7 +234,7 @@ function History() {
                 {row.call === null ? (
                   (row.note ?? row.lot ?? '–')
                 ) : (
-                  <a className="text-accent underline" href={`/console/requests/${row.call}`}>
+                  <a className="text-accent underline" href={addressOf(`/console/requests/${row.call}`)}>
                     {row.call}
                   </a>
                 )}

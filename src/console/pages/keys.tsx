@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
+import { addressOf, fullAddressOf } from '../api/address.ts'
 import { call, faultIn, newId, useCredits, useKeys } from '../api/call.ts'
 import { decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
@@ -165,7 +166,7 @@ function RevealedKey({ made, onClose }: { made: NewKeyView; onClose: () => void 
     refetchInterval: ({ state }) => (state.data ? false : askEveryMs),
     gcTime: 0,
   })
-  const base = `${location.origin}/v1`
+  const base = fullAddressOf('/v1')
   return (
     <Dialog title={t('Your new key')} onClose={onClose} wide firm>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
@@ -217,7 +218,7 @@ function FirstCall({ first }: { first: RequestRowView | null }) {
     return (
       <Note tone="bad" role="status">
         {t('The first call has arrived and was refused: {code}.', { code })}{' '}
-        <a className="underline" href={`/console/requests/${first.id}`}>
+        <a className="underline" href={addressOf(`/console/requests/${first.id}`)}>
           {t('Why?')}
         </a>
       </Note>

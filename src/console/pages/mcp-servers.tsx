@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { McpProbeView, McpServerView } from '../../http/console/answers.ts'
+import { fullAddressOf } from '../api/address.ts'
 import { call, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import {
@@ -303,7 +304,7 @@ function OAuthClient() {
       <div className="mt-2 grid gap-3">
         <p className="text-[12.5px] text-muted">
           {t('Register one there with this address to come back to:')}{' '}
-          <span className="font-mono break-all">{`${location.origin}/console/api/mcp-servers/callback`}</span>
+          <span className="font-mono break-all">{fullAddressOf('/console/api/mcp-servers/callback')}</span>
         </p>
         <TextField label={t('Client id')} name="client_id" maxLength={2048} autoComplete="off" />
         <TextField

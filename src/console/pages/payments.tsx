@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { PaymentReceiptView, StatementView, TopUpView } from '../../http/payments/answers.ts'
+import { addressOf } from '../api/address.ts'
 import { call, useSession } from '../api/call.ts'
 import { useTopUps } from '../api/payments.ts'
 import { day, decimal, exact, moment, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
@@ -258,7 +259,7 @@ export function Statements({ path, page, back, since }: Place) {
         </div>
         <a
           className="inline-flex h-9 items-center rounded-md border border-line-strong bg-panel px-3.5 font-medium hover:bg-paper"
-          href={`/console/api/${at}/entries.csv`}
+          href={addressOf(`/console/api/${at}/entries.csv`)}
           download
         >
           {t('Every entry as CSV')}

@@ -14,6 +14,7 @@ import type {
   RequestRowView,
 } from '../../http/console/answers.ts'
 import { csvLine } from '../../text/csv.ts'
+import { addressOf } from '../api/address.ts'
 import { call, useKeys } from '../api/call.ts'
 import {
   ago,
@@ -233,7 +234,7 @@ function LiveCalls() {
   const [calls, setCalls] = useState<readonly LiveCallView[]>([])
   const client = useQueryClient()
   useEffect(() => {
-    const source = new EventSource('/console/api/live')
+    const source = new EventSource(addressOf('/console/api/live'))
     let before = 0
     source.addEventListener('calls', ({ data }: MessageEvent<string>) => {
       const { calls: now } = JSON.parse(data) as { calls: readonly LiveCallView[] }
@@ -572,7 +573,7 @@ function Explanation({ request }: { request: RequestDetailView }) {
           <p>{messageIn(detail) ?? t('The gateway answered {status}.', { status: request.status })}</p>
           <p className="mt-2">
             <a
-              href={`/docs/errors#${code}`}
+              href={addressOf(`/docs/errors#${code}`)}
               target="_blank"
               rel="noreferrer"
               className="font-mono text-accent underline"

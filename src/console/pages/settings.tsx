@@ -10,6 +10,7 @@ import type {
   PasskeyView,
   SessionView,
 } from '../../http/console/answers.ts'
+import { addressOf } from '../api/address.ts'
 import { call, relayedAnswerWithinMs, takeSession, useSession } from '../api/call.ts'
 import { canUsePasskeys, elevate, newPasskey, PasswordField } from '../session/credentials.tsx'
 import { chooseLanguage, day, language, languages, moment, t } from '../strings/text.ts'
@@ -194,7 +195,7 @@ function Sessions() {
   const end = ({ id, current }: OpenSessionView) =>
     act(async () => {
       await call('DELETE', `sessions/${encodeURIComponent(id)}`)
-      if (current) location.assign('/console')
+      if (current) location.assign(addressOf('/console'))
       else await refetch()
     })
   return (

@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useSearchParams } from 'wouter'
 import type { UsageView } from '../../http/console/answers.ts'
+import { addressOf } from '../api/address.ts'
 import { call } from '../api/call.ts'
 import { compact, count, countOf, day, decimal, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import { Empty, PageHead, Section } from '../ui/kit.tsx'
@@ -68,7 +69,7 @@ export function Usage() {
           ))}
         </select>
         <a
-          href={`/console/api/usage.csv?${asked}`}
+          href={addressOf(`/console/api/usage.csv?${asked}`)}
           download
           className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
         >

@@ -3,6 +3,7 @@
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import { Link, Route, Switch, useLocation } from 'wouter'
 import type { SessionView } from '../../http/console/answers.ts'
+import { addressOf } from '../api/address.ts'
 import { call, faultIn, takeSession } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import { Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
@@ -44,7 +45,12 @@ export function SignInAgain({ session }: { session: SessionView }) {
       </p>
       <SignIn session={session} target="_blank" />
       <p className="mt-4 px-1 text-right">
-        <a href="/console/reset" target="_blank" rel="noreferrer" className="text-accent underline">
+        <a
+          href={addressOf('/console/reset')}
+          target="_blank"
+          rel="noreferrer"
+          className="text-accent underline"
+        >
           {t('Forgot your password?')}
         </a>
       </p>
@@ -127,7 +133,7 @@ function SignIn({ session, target }: SignInProps) {
         {oidc && (
           <a
             className="inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
-            href="/console/api/oidc/start"
+            href={addressOf('/console/api/oidc/start')}
             target={target}
           >
             {t('Sign in with {label}', { label: oidc.slice('oidc:'.length) })}

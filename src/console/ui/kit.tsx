@@ -12,6 +12,7 @@ import {
   useRef,
   useState,
 } from 'react'
+import { addressOf } from '../api/address.ts'
 import { faultIn } from '../api/call.ts'
 import { ago, moment, t, usd, usdShort } from '../strings/text.ts'
 
@@ -126,7 +127,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
         {status > 0 ? (
           <a
             className="font-mono text-bad underline"
-            href={`/docs/errors#${code}`}
+            href={addressOf(`/docs/errors#${code}`)}
             target="_blank"
             rel="noreferrer"
           >

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { authorizationOf, type McpServerRecord, type McpServers } from '../../accounts/mcp-server.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { HttpParts } from '../parts.ts'
+import { type Site, sitePath } from '../intake/caller.ts'
 import { clientMetadataUrl, mcpCallback } from '../mcp/mcp.ts'
 import {
   type AccountRoute,
@@ -121,13 +122,13 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
     async (asked) => {
       try {
         await authorizeServer(asked)
-        return toServersPage('authorized')
+        return toServersPage(asked.parts.site, 'authorized')
       } catch (error) {
         // A person is looking at this in a browser: JSON would not help them.
         if (!(asked.request.headers.get('accept') ?? '').includes('text/html')) throw error
         const { parts, requestId } = asked
         parts.log.info('an MCP server could not be authorised', { request_id: requestId, error })
-        return toServersPage('refused')
+        return toServersPage(asked.parts.site, 'refused')
       }
     },
   ),
@@ -158,8 +159,9 @@ async function authorizeServer({
   })
 }
 
-function toServersPage(outcome: 'authorized' | 'refused'): Response {
-  return new Response(null, { status: 302, headers: { location: `/console/mcp?outcome=${outcome}` } })
+function toServersPage(site: Pick<Site, 'url'>, outcome: 'authorized' | 'refused'): Response {
+  const location = `${sitePath(site.url())}/console/mcp?outcome=${outcome}`
+  return new Response(null, { status: 302, headers: { location } })
 }
 
 // What changes a registration: for the routes, and for the commands.

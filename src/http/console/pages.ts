@@ -3,11 +3,14 @@
 
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { brotliDecompress } from 'node:zlib'
+import { brotliCompress, brotliDecompress } from 'node:zlib'
 import { etagMatches } from '../../catalog/wire.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { escapeHtml } from '../../text/html.ts'
+import { sitePath } from '../intake/caller.ts'
 import type { FreeAnswer } from '../intake/paid/limits.ts'
 
+const compress = promisify(brotliCompress)
 const decompress = promisify(brotliDecompress)
 
 /** A file of the console, compressed with brotli. */
@@ -65,11 +68,12 @@ export async function consolePage(request: Request, publicUrl: string): Promise<
   const byName = namedHost(request, url, publicUrl)
   if (byName !== undefined)
     return { response: new Response(null, { status: 302, headers: { location: byName } }), bytes: 0 }
-  return answer(request, indexFile, 'no-cache')
+  return answer(request, indexFile, 'no-cache', sitePath(publicUrl))
 }
 
-async function answer(request: Request, name: string, cache: string): Promise<FreeAnswer> {
-  const file = await fileOf(name)
+/** `below`: the path of the gateway on its host. */
+async function answer(request: Request, name: string, cache: string, below = ''): Promise<FreeAnswer> {
+  const file = await fileOf(name, below)
   if (!file) throw missing(name)
   const headers = {
     ...security,
@@ -105,27 +109,39 @@ function namedHost({ headers }: Request, url: URL, publicUrl: string): string | 
   if (!loopback.has(url.hostname) || headers.has('x-forwarded-for') || headers.has('forwarded'))
     return undefined
   const { hostname } = new URL(publicUrl)
+  // A path is a proxy's, which alone knows its port.
+  if (sitePath(publicUrl) !== '') return undefined
   if (!loopback.has(hostname) && hostname !== 'localhost') return undefined
   const named = new URL(url)
   named.hostname = 'localhost'
   return named.href
 }
 
-function fileOf(name: string): Promise<PageFile | undefined> {
-  const known = read.get(name)
+function fileOf(name: string, below: string): Promise<PageFile | undefined> {
+  const key = below + name
+  const known = read.get(key)
   if (known) return known
-  const file = load(name)
+  const file = load(name, below)
   // Only existing files are cached: anybody can ask for other names.
-  file.then((found) => found && read.set(name, file)).catch(() => undefined)
+  file.then((found) => found && read.set(key, file)).catch(() => undefined)
   return file
 }
 
-async function load(name: string): Promise<PageFile | undefined> {
+async function load(name: string, below: string): Promise<PageFile | undefined> {
   const source = embeddedFile(name) ?? Bun.file(resolve(builtFolder, `${name}.br`))
   if (!(await isThere(source))) return undefined
-  const stored = new Uint8Array(await source.arrayBuffer())
+  const file = new Uint8Array(await source.arrayBuffer())
+  const stored = below === '' ? file : await pageBelow(file, below)
   const digest = new Bun.CryptoHasher('sha256').update(stored).digest('base64url').slice(0, 22)
   return { stored, etag: `"${digest}"` }
+}
+
+/** The page with its files below a path of the host. */
+async function pageBelow(page: Uint8Array, path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const html = (await decompress(page)).toString()
+  return new Uint8Array(
+    await compress(html.replaceAll('"/console/assets/', `"${escapeHtml(path)}/console/assets/`)),
+  )
 }
 
 /** The file inside the executable; undefined when run from source. */

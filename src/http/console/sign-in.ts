@@ -16,6 +16,7 @@ import {
   sessionCookie,
   setCookie,
   setSessionCookie,
+  sitePath,
 } from '../intake/caller.ts'
 import type { HttpParts } from '../parts.ts'
 import {
@@ -443,9 +444,9 @@ function stateCookie(site: CookieSite): string {
 }
 
 async function start({ parts, signedIn, visitor }: ConsoleAsked<undefined>): Promise<Response> {
-  if (signedIn) return redirect('/console/settings', [])
+  if (signedIn) return redirect(parts.site, '/console/settings', [])
   const { url, cookie } = await beginSignIn(parts, visitor, null)
-  return redirect(url, [cookie])
+  return redirectTo(url, [cookie])
 }
 
 /** Where to send the browser, and the cookie with its state. Throws `not_found` without single sign-on. */
@@ -470,7 +471,7 @@ async function callback(asked: ConsoleAsked<undefined>): Promise<Response> {
   const answer = await enterSession(asked, await identities.open(account, visitor))
   await parts.freeCredit.ensure(account)
   const page = linked ? '/console/settings' : '/console'
-  return redirect(page, [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
+  return redirect(site, page, [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
 }
 
 /** Redirects to a page that shows the error, and logs why; internal errors are passed on to be logged. */
@@ -490,11 +491,16 @@ async function onPage(
       log.info('a single sign-on was refused', { ...failed, reason: cause.message })
     else log.warn('a single sign-on failed', { ...failed, error: thrown })
     const page = signedIn ? 'settings' : 'sign-in'
-    return redirect(`/console/${page}#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
+    return redirect(site, `/console/${page}#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
   }
 }
 
-function redirect(location: string, cookies: readonly string[]): Response {
+/** To a page of this gateway. */
+function redirect(site: CookieSite, page: string, cookies: readonly string[]): Response {
+  return redirectTo(`${sitePath(site.url())}${page}`, cookies)
+}
+
+function redirectTo(location: string, cookies: readonly string[]): Response {
   const response = new Response(null, { status: 302, headers: { location } })
   for (const cookie of cookies) response.headers.append('set-cookie', cookie)
   return response

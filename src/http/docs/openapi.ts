@@ -159,8 +159,8 @@ const securitySchemes = {
     in: 'cookie',
     name: 'weir_session_8787',
     description:
-      'The session of the console: `weir_session`, or `__Host-weir` where it is reached by https, then `_` and the port ' +
-      'of its address unless that is the usual one.',
+      'The session of the console: `weir_session`, or `__Host-weir` where it is reached by https (`__Secure-weir` ' +
+      'below a path), then `_` and the port of its address unless that is the usual one.',
   },
   management: {
     type: 'http',

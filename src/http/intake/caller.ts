@@ -151,16 +151,23 @@ export function saidAddress(request: Request): string | undefined {
   return addresses.get(request)
 }
 
+/** The path of the gateway on its host, which a proxy takes off: `/weir`, and nothing where it has the whole host. */
+export function sitePath(url: string): string {
+  return new URL(url).pathname.replace(/\/+$/, '')
+}
+
 /** What a site's cookies depend on. */
 export type CookieSite = Pick<Site, 'secure' | 'url'>
 
 /**
- * The name of one of the site's cookies. With `__Host-` the browser refuses one of this name from another host or path.
+ * The name of one of the site's cookies. With `__Host-` the browser refuses one of this name from another host or path;
+ * a gateway below a path of a host has a cookie for that path, which `__Host-` does not allow.
  * Browsers send a cookie to all ports of its host: the port in its name keeps two gateways there apart.
  */
 export function cookieName({ secure, url }: CookieSite, names: { secure: string; plain: string }): string {
   const { port } = new URL(url())
-  const name = secure ? names.secure : names.plain
+  const bound = sitePath(url()) === '' ? names.secure : names.secure.replace('__Host-', '__Secure-')
+  const name = secure ? bound : names.plain
   return port === '' ? name : `${name}_${port}`
 }
 
@@ -187,13 +194,8 @@ export function setSessionCookie(site: CookieSite, text: string, maxAgeMs: numbe
   return setCookie(site, cookieName(site, sessionNames), text, maxAgeMs)
 }
 
-export function setCookie(
-  { secure }: Pick<Site, 'secure'>,
-  name: string,
-  text: string,
-  maxAgeMs: number,
-): string {
-  const parts = [`${name}=${text}`, 'Path=/', 'HttpOnly', 'SameSite=Lax']
+export function setCookie({ secure, url }: CookieSite, name: string, text: string, maxAgeMs: number): string {
+  const parts = [`${name}=${text}`, `Path=${sitePath(url()) || '/'}`, 'HttpOnly', 'SameSite=Lax']
   parts.push(`Max-Age=${Math.max(0, Math.floor(maxAgeMs / 1000))}`)
   return (secure ? [...parts, 'Secure'] : parts).join('; ')
 }

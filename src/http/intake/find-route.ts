@@ -1,6 +1,7 @@
 // Finds a request's route in a table, and names the right address where a path or method has none.
 
 import { GatewayError } from '../../errors/errors.ts'
+import { sitePath } from './caller.ts'
 
 /** A route as it is registered: `/v1/responses/:id`, `/v1/models/*`. */
 export interface RouteName {
@@ -52,6 +53,12 @@ export function wrongTarget(
     return new GatewayError('method_not_allowed', {
       message: `${pathname.slice(0, longestPath)} takes ${allowed.join(', ')}, not ${method.slice(0, 20)}.`,
       metadata: { allow: allowed },
+    })
+  }
+  const below = sitePath(publicUrl)
+  if (below !== '' && pathname.startsWith(`${below}/`)) {
+    return new GatewayError('not_found', {
+      message: `The gateway has its routes at the root: the proxy in front of it has to take ${below} off the path.`,
     })
   }
   const message = `There is no ${method.slice(0, 20)} ${pathname.slice(0, longestPath)} here.`

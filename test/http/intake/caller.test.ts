@@ -52,6 +52,12 @@ describe('the session cookie', () => {
     )
   })
 
+  test('of a gateway below a path goes nowhere else', () => {
+    expect(
+      setSessionCookie({ url: () => 'https://models.example/weir', secure: true }, 'token', 60_000),
+    ).toBe('__Secure-weir=token; Path=/weir; HttpOnly; SameSite=Lax; Max-Age=60; Secure')
+  })
+
   test.each([
     ['weir_session=a', 'a'],
     ['x=1; weir_session=a; y=2', 'a'],
@@ -75,6 +81,8 @@ describe('two gateways on one host', () => {
     ['http://models.example', 'weir_session'],
     ['https://models.example', '__Host-weir'],
     ['https://models.example:8443', '__Host-weir_8443'],
+    ['http://models.example/weir', 'weir_session'],
+    ['https://models.example/weir', '__Secure-weir'],
   ])('at %s the cookie is %s', (url, name) => {
     expect(setSessionCookie(at(url), 'a', 1_000)).toStartWith(`${name}=a;`)
     expect(tokenIn(`${name}=a`, url)).toBe('a')
