@@ -57,21 +57,32 @@ function routeObject({ pick, members }: ModelRoute, { offers }: Model): z.infer<
   }
 }
 
-export function modelList(models: readonly Model[]): z.infer<typeof modelListSchema> {
-  return { object: 'list', data: models.map(modelObject) }
-}
+/** How a provider has answered of late; absent where it has not. */
+export type FiguresOf = (
+  provider: string,
+) => { readonly successRate: number | null; readonly p50Ms: number | null } | undefined
 
 /** The JSON of each model: lists are asked for more often than a model changes. */
 const texts = new WeakMap<Model, string>()
 
-/** The JSON of `modelList`. */
-export function modelListText(models: readonly Model[]): string {
-  const data = models.map((model) => {
-    const known = texts.get(model) ?? JSON.stringify(modelObject(model))
-    texts.set(model, known)
-    return known
+/** The JSON of a list of models, each with its providers. */
+export function modelListText(models: readonly Model[], figures: FiguresOf): string {
+  return `{"object":"list","data":[${models.map((model) => modelText(model, figures)).join(',')}]}`
+}
+
+/** The JSON of a model with its providers. */
+export function modelText(model: Model, figures: FiguresOf): string {
+  const known = texts.get(model) ?? JSON.stringify(modelObject(model))
+  texts.set(model, known)
+  return `${known.slice(0, -1)},"providers":${JSON.stringify(providersOf(model, figures))}}`
+}
+
+/** Who serves a model, with how each has answered in the last hour. */
+export function providersOf({ offers }: Model, figures: FiguresOf): z.infer<typeof servedBySchema> {
+  return [...new Set(offers.map(({ provider }) => provider))].map((id) => {
+    const { successRate = null, p50Ms = null } = figures(id) ?? {}
+    return { id, success_rate: successRate, p50_latency_ms: p50Ms }
   })
-  return `{"object":"list","data":[${data.join(',')}]}`
 }
 
 function pricingOf(price: Price): ModelObject['pricing'] {
@@ -217,7 +228,27 @@ export const modelObjectSchema = z.object({
     .describe('The last day it is served, where one is announced.'),
 })
 
-export const modelListSchema = z.object({ object: z.literal('list'), data: z.array(modelObjectSchema) })
+export const servedBySchema = z.array(
+  z.object({
+    id: z.string(),
+    success_rate: z
+      .number()
+      .min(0)
+      .max(1)
+      .nullable()
+      .describe('Of the calls of the last hour, of all its models; null without any.'),
+    p50_latency_ms: z
+      .number()
+      .nullable()
+      .describe('The median of the last hour, until the first content of a stream or a whole answer.'),
+  }),
+)
+
+export const listedModelSchema = modelObjectSchema.extend({
+  providers: servedBySchema.describe('Who serves it, and how each has answered in the last hour.'),
+})
+
+export const modelListSchema = z.object({ object: z.literal('list'), data: z.array(listedModelSchema) })
 
 // The catalog as Anthropic's Models API lists it, for clients that speak the Messages protocol.
 

@@ -2,7 +2,7 @@
 
 import type { Awaitable } from '../async/async.ts'
 import type { Callers, LiveCall } from '../chat/in-flight.ts'
-import type { Health, ProviderHealth } from '../chat/routing/health.ts'
+import type { AnswerFigures, Health, ProviderHealth } from '../chat/routing/health.ts'
 import type { AddressRules } from '../chat/upstream/lower.ts'
 
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
@@ -179,6 +179,9 @@ export interface SettingsView {
   }[]
 }
 
+/** By provider. */
+export type RecentFigures = Readonly<Record<string, Pick<AnswerFigures, 'successRate' | 'p50Ms'>>>
+
 /** What the routes need that serve models: a process beside the ledger's has these alone. */
 export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
@@ -194,6 +197,8 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   /** What models can be called, and the providers that can answer now, by id: with a key, or found running. */
   readonly catalog: Catalog
   readonly answering: () => ReadonlySet<string>
+  /** How each provider that was asked has answered in the last hour, all processes together; half a minute old at most. */
+  readonly lastHour: () => Promise<RecentFigures>
   /** What users' requests may name. */
   readonly addressRules: AddressRules
 

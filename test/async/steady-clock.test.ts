@@ -11,8 +11,8 @@ test('a provider that is out is tried again in time', async () => {
   const [wall, machine] = [stillClock(), stillClock()]
   const health = new Health(steadyClock(wall, machine))
   const [limited, broken] = [candidateOf('limited'), candidateOf('broken')]
-  health.onFailed(limited, faultOf('rate-limited', { retryAfterMs: 30_000 }), 1, 'acct')
-  for (let at = 0; at < faultsToOpen; at++) health.onFailed(broken, faultOf('broken'), 1, 'acct')
+  health.onFailed(limited, faultOf('rate-limited', { retryAfterMs: 30_000 }), 'acct')
+  for (let at = 0; at < faultsToOpen; at++) health.onFailed(broken, faultOf('broken'), 'acct')
   expect(health.report(limited.provider, 'acct').coolUntil).toBe(wall() + 30_000)
   wall.pass(-hour)
   machine.pass(60_000)

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { z } from 'zod'
 import { bundledCatalog, bundledRows } from '../../src/catalog/bundled/bundled.ts'
 import { buildCatalog } from '../../src/catalog/catalog.ts'
-import { etagMatches, etagOf, modelList, modelListSchema, modelObject } from '../../src/catalog/wire.ts'
+import { etagMatches, etagOf, modelListSchema, modelListText, modelObject } from '../../src/catalog/wire.ts'
 import { catalogOf, row } from './support.ts'
 
 describe('the model object', () => {
@@ -100,18 +100,31 @@ describe('the model object', () => {
 describe('the list', () => {
   const file = bundledCatalog()
   const providersKnown = new Set(file.models.map(({ id }) => id.slice(0, id.indexOf('/'))))
-  const list = modelList(
-    buildCatalog({
-      rows: bundledRows(file),
-      providersKnown,
-      today: () => '2026-11-21',
-      date: file.date,
-    }).list(),
-  )
+  const models = buildCatalog({
+    rows: bundledRows(file),
+    providersKnown,
+    today: () => '2026-11-21',
+    date: file.date,
+  }).list()
+  const figures = { openai: { successRate: 0.5, p50Ms: 400 } }
+  const textOf = (known: typeof figures | Record<string, never>) =>
+    modelListText(models, (provider) => Reflect.get(known, provider) as typeof figures.openai | undefined)
+  const list = modelListSchema.parse(JSON.parse(textOf(figures)))
 
   test('of the whole catalog has the documented shape', () => {
-    expect(() => modelListSchema.parse(list)).not.toThrow()
+    // Parsing drops what the schema does not know.
+    expect(list).toEqual(JSON.parse(textOf(figures)))
     expect(list.data.length).toBeGreaterThan(800)
+  })
+
+  test('has the figures of the last hour beside the price, and none where there are none', () => {
+    const providersOf = (id: string) => list.data.find((model) => model.id === id)?.providers
+    expect(providersOf('openai/gpt-5')).toEqual([{ id: 'openai', success_rate: 0.5, p50_latency_ms: 400 }])
+    expect(providersOf('anthropic/claude-opus-4-5')).toEqual([
+      { id: 'anthropic', success_rate: null, p50_latency_ms: null },
+    ])
+    expect(textOf({})).toContain('"success_rate":null')
+    expect(textOf({})).not.toContain('"success_rate":0')
   })
 
   test('can be documented', () => {

@@ -320,7 +320,7 @@ class Tries<Answer> {
     failures.push({ candidate, fault })
     if (error instanceof AttemptTooSlow) health.onSlow(candidate, ms)
     // A client that disconnects breaks its own connection; the provider is not to blame.
-    else if (!disconnect.aborted && !counted) health.onFailed(candidate, fault, ms, account)
+    else if (!disconnect.aborted && !counted) health.onFailed(candidate, fault, account)
     if (error instanceof AttemptFailed && error.made !== undefined) {
       // The provider charges for what its model spoiled: another try would cost as much again, which is the client's to decide.
       const owed = { candidate, askedMs: ms, usage: error.made.usage, made: error.made }

@@ -111,11 +111,11 @@ export interface LastError {
 /** One provider as `GET /v1/providers` shows it. */
 export interface ProviderHealth {
   readonly state: 'healthy' | 'degraded' | 'unavailable'
-  /** Of the recent answers; null if there are none. */
-  readonly successRate: number | null
-  /** Until a stream's first content, or until a whole answer, milliseconds. */
-  readonly p50Ms: number | null
-  readonly answers: number
+  /** What it has answered in the last hour and in the last day. */
+  readonly hour: AnswerCount
+  readonly day: AnswerCount
+  /** Since when that is counted: from the start of the process. */
+  readonly countedSince: number
   /** When the latest running cool-down ends; null if none runs. */
   readonly coolUntil: number | null
   readonly troubles: readonly {
@@ -131,28 +131,163 @@ export interface ProviderHealth {
   readonly lastError: LastError | null
 }
 
-const samples = 128
+/** What a provider has made of calls in some time. Counts of several processes can be added. */
+export interface AnswerCount {
+  /** Whole, begun, or refused because of the request. */
+  readonly answered: number
+  /** Refused by the provider itself: a limit of rate or quota, a key. */
+  readonly refused: number
+  /** Broken off, too late, or an error of the provider. */
+  readonly failed: number
+  /** Those that served something, by ranges of time: which range, how many, and their milliseconds together. */
+  readonly times: readonly (readonly [range: number, answers: number, ms: number])[]
+}
 
-/** The recent answers of one provider. */
+export const noAnswers: AnswerCount = { answered: 0, refused: 0, failed: 0, times: [] }
+
+/** The figures of a count, as people read them; null where there is nothing to tell. */
+export interface AnswerFigures {
+  readonly answers: number
+  readonly refusals: number
+  readonly successRate: number | null
+  /** The median until a stream's first content, or until a whole answer, milliseconds. */
+  readonly p50Ms: number | null
+}
+
+export type AnswersByProvider = Readonly<Record<string, AnswerCount>>
+
+export function figuresOf({ answered, refused, failed, times }: AnswerCount): AnswerFigures {
+  const answers = answered + refused + failed
+  const timed = times.reduce((sum, [, count]) => sum + count, 0)
+  let left = Math.floor(timed / 2)
+  const median = times.find(([, count]) => (left -= count) < 0)
+  return {
+    answers,
+    refusals: refused,
+    successRate: answers === 0 ? null : answered / answers,
+    // The mean of the range that the median is in: a range is a quarter wide.
+    p50Ms: median === undefined ? null : Math.round(median[2] / median[1]),
+  }
+}
+
+export function addCounts(counts: readonly AnswerCount[]): AnswerCount {
+  const ranges = Map.groupBy(
+    counts.flatMap(({ times }) => times),
+    ([range]) => range,
+  )
+  const sumOf = (of: (count: AnswerCount) => number) => counts.reduce((sum, each) => sum + of(each), 0)
+  return {
+    answered: sumOf(({ answered }) => answered),
+    refused: sumOf(({ refused }) => refused),
+    failed: sumOf(({ failed }) => failed),
+    times: [...ranges]
+      .map(
+        ([range, same]) =>
+          [
+            range,
+            same.reduce((sum, [, answers]) => sum + answers, 0),
+            same.reduce((sum, [, , ms]) => sum + ms, 0),
+          ] as const,
+      )
+      .toSorted(([a], [b]) => a - b),
+  }
+}
+
+type AnswerKind = 'answered' | 'refused' | 'failed'
+const answerKinds = ['answered', 'refused', 'failed'] as const
+
+/** Each range of time ends a quarter later than the one before: sixty-four reach beyond ten minutes. */
+const ranges = 64
+const rangeOf = (ms: number) =>
+  Math.min(ranges - 1, Math.floor(Math.log(Math.max(0, ms) + 1) / Math.log(1.25)))
+
+/** Counts what has happened in the last `steps` spans of `stepMs`, the running one included. Its size is fixed. */
 class Recent {
-  readonly #ok = new Uint8Array(samples)
-  readonly #ms = new Float64Array(samples)
-  #count = 0
+  readonly #stepMs: number
+  readonly #steps: number
+  /** Which span each place holds, counted from 1970. */
+  readonly #spans: Float64Array
+  readonly #kinds: Uint32Array
+  readonly #times: Uint32Array
+  readonly #sums: Float64Array
 
-  add(ok: boolean, ms: number): void {
-    const at = this.#count++ % samples
-    this.#ok[at] = ok ? 1 : 0
-    this.#ms[at] = ms
+  constructor(stepMs: number, steps: number) {
+    this.#stepMs = stepMs
+    this.#steps = steps
+    this.#spans = new Float64Array(steps)
+    this.#kinds = new Uint32Array(steps * answerKinds.length)
+    this.#times = new Uint32Array(steps * ranges)
+    this.#sums = new Float64Array(steps * ranges)
   }
 
-  get summary(): Pick<ProviderHealth, 'successRate' | 'p50Ms' | 'answers'> {
-    const answers = Math.min(this.#count, samples)
-    if (answers === 0) return { successRate: null, p50Ms: null, answers }
-    const good = this.#ok.subarray(0, answers).reduce((sum, ok) => sum + ok, 0)
-    const times = [...this.#ms.subarray(0, answers)].filter((_, at) => this.#ok[at] === 1)
-    times.sort((a, b) => a - b)
-    const p50Ms = times.length === 0 ? null : Math.round(times[Math.floor(times.length / 2)]!)
-    return { successRate: good / answers, p50Ms, answers }
+  /** `ms` undefined: it says nothing of how quick the provider is. */
+  add(now: number, kind: AnswerKind, ms: number | undefined): void {
+    const span = Math.floor(now / this.#stepMs)
+    const at = span % this.#steps
+    if (this.#spans[at] !== span) {
+      this.#spans[at] = span
+      this.#kinds.fill(0, at * answerKinds.length, (at + 1) * answerKinds.length)
+      this.#times.fill(0, at * ranges, (at + 1) * ranges)
+      this.#sums.fill(0, at * ranges, (at + 1) * ranges)
+    }
+    this.#kinds[at * answerKinds.length + answerKinds.indexOf(kind)]!++
+    if (ms === undefined) return
+    const range = at * ranges + rangeOf(ms)
+    this.#times[range]!++
+    this.#sums[range]! += ms
+  }
+
+  /** One answer of the running span was none; of an earlier one it stays. */
+  takeBack(now: number): void {
+    const span = Math.floor(now / this.#stepMs)
+    const at = span % this.#steps
+    const answered = at * answerKinds.length
+    if (this.#spans[at] === span && this.#kinds[answered]! > 0) this.#kinds[answered]!--
+  }
+
+  count(now: number): AnswerCount {
+    const span = Math.floor(now / this.#stepMs)
+    const held = [...this.#spans.keys()].filter((at) => {
+      const ago = span - this.#spans[at]!
+      return ago >= 0 && ago < this.#steps
+    })
+    const sumOf = (kind: number) =>
+      held.reduce((sum, at) => sum + this.#kinds[at * answerKinds.length + kind]!, 0)
+    const times = Array.from({ length: ranges }, (_, range) => {
+      const of = (counts: Uint32Array | Float64Array) =>
+        held.reduce((sum, at) => sum + counts[at * ranges + range]!, 0)
+      return [range, of(this.#times), of(this.#sums)] as const
+    })
+    return {
+      answered: sumOf(0),
+      refused: sumOf(1),
+      failed: sumOf(2),
+      times: times.filter(([, answers]) => answers > 0),
+    }
+  }
+}
+
+/** The last hour and the last day of one provider: some 30 kB, made with its first answer. */
+class RecentAnswers {
+  readonly #hour = new Recent(300_000, 12)
+  readonly #day = new Recent(3_600_000, 24)
+
+  add(now: number, kind: AnswerKind, ms?: number): void {
+    this.#hour.add(now, kind, ms)
+    this.#day.add(now, kind, ms)
+  }
+
+  takeBack(now: number): void {
+    this.#hour.takeBack(now)
+    this.#day.takeBack(now)
+  }
+
+  hour(now: number): AnswerCount {
+    return this.#hour.count(now)
+  }
+
+  day(now: number): AnswerCount {
+    return this.#day.count(now)
   }
 }
 
@@ -202,13 +337,15 @@ export class Health {
   /** Offers with a probe under way that went ahead of healthy ones. */
   readonly #probing = new Set<string>()
   readonly #troubles = new Map<string, Trouble>()
-  readonly #recent = new Map<string, Recent>()
+  readonly #recent = new Map<string, RecentAnswers>()
   readonly #lastErrors = new Map<string, LastError>()
+  readonly #countedSince: number
 
   /** `clock` gives milliseconds. */
   constructor(clock: () => number, probes: SharedProbes = new Probes(clock)) {
     this.#clock = clock
     this.#probes = probes
+    this.#countedSince = clock()
   }
 
   /** Whether nothing at all is in trouble. */
@@ -277,7 +414,7 @@ export class Health {
 
   /** Records an answer. `ms` until its first content, or its whole answer. */
   onAnswer(candidate: Candidate, ms: number): void {
-    this.#recentOf(candidate.provider).add(true, ms)
+    this.#recentOf(candidate.provider).add(this.#clock(), 'answered', ms)
     this.#meanLatency(candidate.offer, ms)
     if (this.#troubles.size === 0) return
     this.#forget(offerName(candidate))
@@ -290,7 +427,7 @@ export class Health {
    */
   onSlow(candidate: Candidate, ms: number): void {
     if (candidate.provider.transport === 'builtin') return
-    this.#recentOf(candidate.provider).add(false, ms)
+    this.#recentOf(candidate.provider).add(this.#clock(), 'failed')
     this.#meanLatency(candidate.offer, ms)
     const name = offerName(candidate)
     const before = this.#troubles.get(name) ?? none
@@ -314,14 +451,21 @@ export class Health {
     if (trouble.probeAt > 0) this.#probes.onRecovered(name)
   }
 
-  /** Records a failure of a call of `account`, before its answer or within it. */
-  onFailed(candidate: Candidate, fault: Fault, ms: number, account: string): void {
+  /** Records that an answer to `account` has broken off, which `onAnswer` was called for: it was none. */
+  onBroken(candidate: Candidate, fault: Fault, account: string): void {
+    if (candidate.provider.transport !== 'builtin') this.#recentOf(candidate.provider).takeBack(this.#clock())
+    this.onFailed(candidate, fault, account)
+  }
+
+  /** Records a failure of a call of `account` before its answer. */
+  onFailed(candidate: Candidate, fault: Fault, account: string): void {
     // Built-in providers fail because they were asked to, which says nothing about the next call.
     if (candidate.provider.transport === 'builtin') return
     const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)
     const now = this.#clock()
     const after = afterFault(this.#troubles.get(name), fault, now, account)
-    this.#recentOf(candidate.provider).add(after === undefined, ms)
+    const kind = after === undefined ? 'answered' : coolMs[fault.kind] === undefined ? 'failed' : 'refused'
+    this.#recentOf(candidate.provider).add(now, kind)
     if (after === undefined) return this.#forget(name)
     this.#troubles.set(name, after)
     this.#lastErrors.set(candidate.provider.id, {
@@ -354,21 +498,30 @@ export class Health {
         .filter(({ upstream, standing }) => upstream === null && standing !== 'healthy')
         .map(({ key }) => key),
     )
+    const recent = this.#recent.get(provider.id)
     const coolUntil = Math.max(0, ...running.map((trouble) => trouble.coolUntil))
     const out = keysOut.size >= provider.keys.length
     return {
       state: running.length === 0 ? 'healthy' : out ? 'unavailable' : 'degraded',
-      ...(this.#recent.get(provider.id) ?? new Recent()).summary,
+      hour: recent?.hour(now) ?? noAnswers,
+      day: recent?.day(now) ?? noAnswers,
+      countedSince: this.#countedSince,
       coolUntil: coolUntil > now ? coolUntil : null,
       troubles: running.map(({ coolUntil: _, ...trouble }) => trouble),
       lastError: this.#lastErrors.get(provider.id) ?? null,
     }
   }
 
-  #recentOf({ id }: ConfiguredProvider): Recent {
+  /** What every provider that was asked has answered in the last hour, by id. */
+  lastHour(): AnswersByProvider {
+    const now = this.#clock()
+    return Object.fromEntries([...this.#recent].map(([id, recent]) => [id, recent.hour(now)]))
+  }
+
+  #recentOf({ id }: ConfiguredProvider): RecentAnswers {
     const known = this.#recent.get(id)
     if (known) return known
-    const fresh = new Recent()
+    const fresh = new RecentAnswers()
     this.#recent.set(id, fresh)
     return fresh
   }

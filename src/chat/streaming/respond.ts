@@ -263,7 +263,7 @@ export function noteBreak(
   { candidate }: Pick<Hold, 'candidate'>,
   fault: Fault,
 ): void {
-  parts.health.onFailed(candidate, fault, 0, call.caller.account.id)
+  parts.health.onBroken(candidate, fault, call.caller.account.id)
   parts.log.warn('an answer broke off', {
     request_id: call.requestId,
     ...triedFields(candidate),

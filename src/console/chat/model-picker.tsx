@@ -3,7 +3,7 @@
 
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from 'react'
 import type { ModelView, NotCallable } from '../../http/console/answers.ts'
-import { firstModel, reasons } from '../pages/models.tsx'
+import { firstModel, reasons, recently } from '../pages/models.tsx'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Dialog } from '../ui/kit.tsx'
 import { isTextList, recall, remember, useRemembered } from '../ui/remembered.ts'
@@ -320,7 +320,12 @@ function Choice({ id, model, isPicked, isActive, isFavourite, onPick, onFavour }
         <span className="block font-mono text-[12.5px] wrap-anywhere">{model.id}</span>
         <span className="block text-[12px] text-muted">
           {reason === null
-            ? t('{input} / {output} USD per million tokens', { input: model.input, output: model.output })
+            ? [
+                t('{input} / {output} USD per million tokens', { input: model.input, output: model.output }),
+                recently(model),
+              ]
+                .filter((part) => part !== null)
+                .join(' · ')
             : t(reasons[reason])}
         </span>
       </span>

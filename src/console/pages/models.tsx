@@ -4,7 +4,7 @@ import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from 
 import { useSearchParams } from 'wouter'
 import type { ModelView, NotCallable } from '../../http/console/answers.ts'
 import { useModels } from '../api/call.ts'
-import { compact, count, t } from '../strings/text.ts'
+import { compact, count, milliseconds, percent, t } from '../strings/text.ts'
 import { Badge, Copy, Dialog, Empty, Fact, PageHead } from '../ui/kit.tsx'
 import { QueryState, useWindow } from '../ui/table.tsx'
 import { poolNames } from './words.tsx'
@@ -138,7 +138,7 @@ function fits(model: ModelView, only: string): boolean {
 }
 
 const columns =
-  'grid grid-cols-[minmax(0,1fr)_4.5rem_4.5rem] sm:grid-cols-[minmax(0,1fr)_5rem_5.5rem_5.5rem_5.5rem_7rem] gap-x-3 px-3'
+  'grid grid-cols-[minmax(0,1fr)_4.5rem_4.5rem] sm:grid-cols-[minmax(0,1fr)_5rem_5.5rem_5.5rem_5.5rem_7rem] lg:grid-cols-[minmax(0,1fr)_4.5rem_5rem_5rem_5rem_9.5rem_6rem] gap-x-3 px-3'
 
 function Rows({ rows, onChoose }: { rows: readonly ModelView[]; onChoose: (model: ModelView) => void }) {
   const box = useRef<HTMLDivElement>(null)
@@ -180,6 +180,9 @@ function Rows({ rows, onChoose }: { rows: readonly ModelView[]; onChoose: (model
         </span>
         <span role="columnheader" className="num max-sm:hidden">
           {t('Cached')}
+        </span>
+        <span role="columnheader" className="num max-lg:hidden">
+          {t('Last hour')}
         </span>
         <span role="columnheader" className="max-sm:hidden">
           {t('Access')}
@@ -256,6 +259,9 @@ function Row({ model, place, active, onChoose }: RowProps) {
       <span role="cell" className="num max-sm:hidden">
         {model.cache_read}
       </span>
+      <span role="cell" className="num max-lg:hidden">
+        {recently(model) ?? '–'}
+      </span>
       <span role="cell" className="max-sm:hidden">
         {model.flash_class ? <Badge tone="good">{t('daily')}</Badge> : <Badge>{t(model.access)}</Badge>}
       </span>
@@ -285,8 +291,29 @@ function ModelDialog({ model, onClose }: { model: ModelView; onClose: () => void
         <Fact name={t('Reads images')}>{yes(model.images)}</Fact>
         <Fact name={t('A chat is paid by')}>{model.pools.map((pool) => t(poolNames[pool])).join(', ')}</Fact>
       </dl>
+      <h3 className="mt-4 mb-1 text-[13px] font-medium">{t('Last hour')}</h3>
+      <ul>
+        {model.providers.map((provider) => (
+          <li key={provider.id}>
+            <span className="font-mono text-[12.5px]">{provider.id}</span>{' '}
+            <span className="text-muted">{figuresOf(provider) ?? t('no calls yet')}</span>
+          </li>
+        ))}
+      </ul>
     </Dialog>
   )
+}
+
+type ServedBy = ModelView['providers'][number]
+
+/** How the first provider of a model that was asked has answered in the last hour; null if none was. */
+export function recently({ providers }: ModelView): string | null {
+  return providers.map(figuresOf).find((figures) => figures !== null) ?? null
+}
+
+function figuresOf({ success_rate: rate, p50_latency_ms: p50 }: ServedBy): string | null {
+  if (rate === null) return null
+  return p50 === null ? percent(rate) : `${percent(rate)} · ${milliseconds(p50)}`
 }
 
 /** Why a model cannot be called now, in a sentence. */

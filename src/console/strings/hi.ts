@@ -1,7 +1,8 @@
-// Hindi, by area; what concerns calls is in hi-calls.ts.
+// Hindi, by area; what concerns calls is in hi-calls.ts, providers and models in hi-models.ts.
 
 import { calls, chat } from './hi-calls.ts'
 import { chatting } from './hi-chat.ts'
+import { models } from './hi-models.ts'
 
 // Hindi: settings, webhooks, and MCP servers.
 
@@ -735,6 +736,6 @@ const groups: Readonly<Record<string, string>> = {
     'उसके बाद समूह की इसकी कुंजियाँ अस्वीकार होती हैं, और उनसे चल रही कॉल समाप्त होती हैं।',
 }
 
-export const parts = [start, chat, chatting, calls, credits, account, operator, groups] as const
+export const parts = [start, chat, chatting, calls, credits, account, operator, groups, models] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

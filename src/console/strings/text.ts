@@ -129,6 +129,12 @@ export function ago(iso: string, now = Date.now()): string {
   return relatives.format(Math.trunc(seconds / 10) * 10, 'second')
 }
 
+/** A share from 0 to 1; never rounded up to all of it. */
+export function percent(share: number): string {
+  const tenths = share === 1 ? 1000 : Math.min(999, Math.round(share * 1000))
+  return `${tenths === 1000 || tenths === 0 ? tenths / 10 : (tenths / 10).toFixed(1)} %`
+}
+
 export function milliseconds(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`
 }

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { budgetWindows, groupRoles } from '../../accounts/group.ts'
 import { type AccessKind, accessKinds } from '../../accounts/identity/access.ts'
+import { servedBySchema } from '../../catalog/wire.ts'
 import { pools } from '../../credits/pool.ts'
 import { eventTypes } from '../../notify/webhook.ts'
 import { type Answers, data, milliseconds, pageOf, time, usd, type Wire } from '../docs/operation.ts'
@@ -293,6 +294,7 @@ const model = z.strictObject({
   images: z.boolean(),
   files: z.boolean(),
   kind: z.enum(['chat', 'embeddings']),
+  providers: servedBySchema.describe('Who serves it, and how each has answered in the last hour.'),
   callable: z.strictObject({ api: notCallable, app: notCallable }),
 })
 export type ModelView = Wire<typeof model>

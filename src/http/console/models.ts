@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Model } from '../../catalog/row.ts'
-import { etagMatches, etagOf } from '../../catalog/wire.ts'
+import { etagMatches, etagOf, providersOf } from '../../catalog/wire.ts'
 import { costsOf, refusal } from '../../chat/admission.ts'
 import { connectedClients } from '../../connect/clients.ts'
 import type { Balance } from '../../credits/ledger/ledger.ts'
@@ -49,6 +49,7 @@ const columns = [
   'images',
   'files',
   'kind',
+  'providers',
   'callable',
 ] as const
 type Column = (typeof columns)[number]
@@ -70,7 +71,11 @@ async function modelRows(parts: HttpParts, account: Account): Promise<readonly M
   const { catalog, ledger, now } = parts
   const balance = await ledger.balance(account.id)
   const answering = parts.answering()
-  return catalog.list().map((model) => modelRow(parts, account, model, balance, answering, now()))
+  const figures = await parts.lastHour()
+  return catalog.list().map((model) => ({
+    ...modelRow(parts, account, model, balance, answering, now()),
+    providers: providersOf(model, (provider) => figures[provider]),
+  }))
 }
 
 const millionTokens = 1_000_000n
@@ -82,7 +87,7 @@ function modelRow(
   balance: Balance,
   answering: ReadonlySet<string>,
   now: number,
-): ModelView {
+): Omit<ModelView, 'providers'> {
   const { rates } = model.offers[0]!.price
   const perMillion = (rate: bigint) => formatUsd(rate * millionTokens)
   const served = model.offers.some(({ provider }) => answering.has(provider))

@@ -4,6 +4,22 @@ import { z } from 'zod'
 import { ofAnyRequest, ofBody, ofCaller } from '../docs/openapi-errors.ts'
 import { count, json, milliseconds, type Operation, time } from '../docs/operation.ts'
 
+const figures = {
+  answers: count.describe('Calls of the last hour that reached it, in steps of five minutes.'),
+  success_rate: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullable()
+    .describe('Of them; null without any. A request that the provider refused as wrong counts as answered.'),
+  p50_latency_ms: milliseconds
+    .nullable()
+    .describe(
+      'Until the first content of a stream, or a whole answer: the median of those that were answered.',
+    ),
+  refusals: count.describe('Refused by the provider for its limits of rate and quota, or the key.'),
+}
+
 export const providersSchema = z.object({
   object: z.literal('list'),
   data: z.array(
@@ -13,9 +29,11 @@ export const providersSchema = z.object({
       name: z.string(),
       protocol: z.string(),
       state: z.enum(['healthy', 'degraded', 'unavailable']),
-      success_rate: z.number().min(0).max(1).nullable().describe('Of the last answers; null without any.'),
-      p50_latency_ms: milliseconds.nullable(),
-      answers: count,
+      ...figures,
+      last_day: z.object(figures).describe('The same figures of the last day.'),
+      counted_since: time.describe(
+        'The figures count from here on, if that is less than an hour or a day ago.',
+      ),
       cool_down_until: time.nullable(),
       last_error: z
         .object({
@@ -81,9 +99,12 @@ const shownProviders = {
       name: 'Simulator',
       protocol: 'openai-chat',
       state: 'healthy',
+      answers: 1,
       success_rate: 1,
       p50_latency_ms: 8,
-      answers: 1,
+      refusals: 0,
+      last_day: { answers: 1, success_rate: 1, p50_latency_ms: 8, refusals: 0 },
+      counted_since: '2026-07-01T09:00:00.000Z',
       cool_down_until: null,
       last_error: null,
       troubles: [],
@@ -97,7 +118,8 @@ export const providers: Operation = {
   id: 'listProviders',
   tag: 'Service',
   summary: 'List the providers',
-  description: 'The providers that can be called, and how each has been doing as this process has seen it.',
+  description:
+    'The providers that can be called, and how each has been doing, all processes of this gateway together.',
   security: 'key',
   answers: { 200: { description: 'The providers.', content: json('ProviderList', shownProviders) } },
   errors: [...ofAnyRequest, ...ofCaller],

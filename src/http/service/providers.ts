@@ -1,7 +1,7 @@
 // GET /v1/providers: the available providers and their health.
 
 import type { Caller } from '../../accounts/account.ts'
-import type { LastError } from '../../chat/routing/health.ts'
+import { type AnswerCount, figuresOf, type LastError } from '../../chat/routing/health.ts'
 import { asCaller, type Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 
@@ -25,9 +25,9 @@ export async function describeProviders(
       name: provider.name,
       protocol: provider.protocol,
       state: seen.state,
-      success_rate: seen.successRate,
-      p50_latency_ms: seen.p50Ms,
-      answers: seen.answers,
+      ...figuresObject(seen.hour),
+      last_day: figuresObject(seen.day),
+      counted_since: new Date(seen.countedSince).toISOString(),
       cool_down_until: seen.coolUntil === null ? null : new Date(seen.coolUntil).toISOString(),
       last_error: seen.lastError === null ? null : lastErrorObject(seen.lastError),
       troubles: seen.troubles.map(({ key, upstream, standing, breaker, failures }) => ({
@@ -40,6 +40,11 @@ export async function describeProviders(
     }
   })
   return { object: 'list', data: await Promise.all(described) }
+}
+
+function figuresObject(count: AnswerCount) {
+  const { answers, refusals, successRate, p50Ms } = figuresOf(count)
+  return { answers, success_rate: successRate, p50_latency_ms: p50Ms, refusals }
 }
 
 function lastErrorObject({ at, upstream, code, status, reason }: LastError) {

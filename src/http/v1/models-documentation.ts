@@ -1,6 +1,6 @@
 // The documentation of the catalog.
 
-import { modelListSchema, modelObjectSchema } from '../../catalog/wire.ts'
+import { listedModelSchema, modelListSchema } from '../../catalog/wire.ts'
 import { ofAnyRequest, ofModel } from '../docs/openapi-errors.ts'
 import { json, type Operation, text } from '../docs/operation.ts'
 
@@ -9,7 +9,7 @@ export const models: Operation = {
   tag: 'Models',
   summary: 'List the models',
   description:
-    'Every model that is sold here; with `available=true` those that can be called now. Needs no key; one that is limited to models is shown these. The answer has an `ETag`, and is compressed for clients that take gzip. A request with an `anthropic-version` or an `x-api-key` header is answered in pages (`limit`, `after_id`, `before_id`) in the shape of Anthropic’s Models API.',
+    'Every model that is sold here; with `available=true` those that can be called now. Beside its price each has who serves it, with the success and the latency of the last hour, at most half a minute old. Needs no key; one that is limited to models is shown these. The answer has an `ETag`, and is compressed for clients that take gzip. A request with an `anthropic-version` or an `x-api-key` header is answered in pages (`limit`, `after_id`, `before_id`) in the shape of Anthropic’s Models API.',
   security: 'none',
   parameters: [
     text('q', 'Only models whose id or name holds this.', 'echo'),
@@ -63,5 +63,5 @@ export const model: Operation = {
     304: { description: 'The model is still as `If-None-Match` knows it.' },
   },
   errors: [...ofAnyRequest, ...ofModel, 'rate_limit_exceeded'],
-  schemas: { Model: modelObjectSchema },
+  schemas: { Model: listedModelSchema },
 }

@@ -10,7 +10,7 @@ import {
   etagMatches,
   etagOf,
   modelListText,
-  modelObject,
+  modelText,
   type ModelPage,
 } from '../../catalog/wire.ts'
 import { parseUsdPerMillion } from '../../credits/money.ts'
@@ -19,7 +19,7 @@ import { errorResponse, type Refuse, type Route, refuseGemini } from '../route.t
 import { type FreeAnswer, freely } from '../intake/paid/limits.ts'
 import { decodePath } from '../intake/query.ts'
 import { compressible } from '../intake/read-body.ts'
-import type { ServingParts } from '../parts.ts'
+import type { RecentFigures, ServingParts } from '../parts.ts'
 import { listGeminiModels, showGeminiModel } from './gemini-routes.ts'
 import { refuseMessages } from './messages.ts'
 
@@ -64,7 +64,7 @@ export function errorsForModels(request: Request): Refuse {
 
 function list(models: ServingParts, request: Request): Promise<Response> {
   return freely(models, request, async (caller) => {
-    const { answer, made } = listAnswer(models, request, caller)
+    const { answer, made } = listAnswer(models, request, caller, await models.lastHour())
     const { response, bytes } = await withEtag(request, answer)
     // What one key is shown is no other's.
     if (caller !== undefined && isLimited(caller))
@@ -77,12 +77,19 @@ function list(models: ServingParts, request: Request): Promise<Response> {
 const leastMade = 65_536
 
 function show(models: ServingParts, request: Request, path: string): Promise<Response> {
-  return freely(models, request, () => withEtag(request, answerOf(modelJson(models, request, path))))
+  return freely(models, request, async () =>
+    withEtag(request, answerOf(modelJson(models, request, path, await models.lastHour()))),
+  )
 }
 
-function modelJson({ catalog }: ServingParts, request: Request, path: string): string {
+function modelJson(
+  { catalog }: ServingParts,
+  request: Request,
+  path: string,
+  figures: RecentFigures,
+): string {
   const id = decodePath(path)
-  if (!speaksMessages(request)) return JSON.stringify(modelObject(catalog.resolve(id)))
+  if (!speaksMessages(request)) return modelText(catalog.resolve(id), (provider) => figures[provider])
   // A name without a provider is Anthropic's own, as in the requests of this protocol.
   const model = catalog.resolve(id.includes('/') ? id : `anthropic/${id}`)
   return JSON.stringify(anthropicModel(model))
@@ -108,15 +115,16 @@ function listAnswer(
   { catalog, answering }: ServingParts,
   request: Request,
   caller: Caller | undefined,
+  figures: RecentFigures,
 ): { readonly answer: ListAnswer; readonly made: boolean } {
   const query = new URL(request.url).searchParams
   const filter = filterOf(query, answering)
   const page = speaksMessages(request) ? pageOf(query) : undefined
   if (caller !== undefined && isLimited(caller)) {
     const found = catalog.list({ ...filter, permits: (id) => mayUse(caller, id) })
-    return { answer: listOf(found, page), made: true }
+    return { answer: listOf(found, page, figures), made: true }
   }
-  const name = JSON.stringify([query.toString(), page, [...(filter.servedBy ?? [])]])
+  const name = JSON.stringify([query.toString(), page, [...(filter.servedBy ?? [])], !page && figures])
   const all = catalog.list()
   let answers = kept.get(all)
   if (answers === undefined) {
@@ -126,13 +134,17 @@ function listAnswer(
   const before = answers.get(name)
   if (before !== undefined) return { answer: before, made: false }
   const found = Object.keys(filter).length === 0 ? all : catalog.list(filter)
-  const answer = listOf(found, page)
+  const answer = listOf(found, page, figures)
   answers.set(name, answer)
   return { answer, made: true }
 }
 
-function listOf(found: readonly Model[], page: ModelPage | undefined): ListAnswer {
-  return answerOf(page ? JSON.stringify(anthropicModelList(found, page)) : modelListText(found))
+function listOf(found: readonly Model[], page: ModelPage | undefined, figures: RecentFigures): ListAnswer {
+  return answerOf(
+    page
+      ? JSON.stringify(anthropicModelList(found, page))
+      : modelListText(found, (provider) => figures[provider]),
+  )
 }
 
 /** Clients of Anthropic's protocol send its version with every request, or their key where it wants keys. */

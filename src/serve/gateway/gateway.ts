@@ -1,7 +1,7 @@
 // The gateway without its process: it provides `fetch` and does not listen; store and clock are parameters.
 
 import { InFlight } from '../../chat/in-flight.ts'
-import { Probes } from '../../chat/routing/health.ts'
+import { type AnswersByProvider, Probes } from '../../chat/routing/health.ts'
 import { shownSettings } from '../../config/config.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { HttpParts } from '../../http/parts.ts'
@@ -53,6 +53,8 @@ export interface Shared {
   readonly probes: Probes
   readonly freeCredit: HttpParts['freeCredit']
   readonly mcp: Pick<Mcp, 'registered' | 'noteRefusal'>
+  /** What providers have answered all processes in the last hour. */
+  readonly lastHour: () => Promise<AnswersByProvider>
 }
 
 /** Puts a gateway together. */
@@ -73,6 +75,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     ended: endedCalls(store.requestLog, notifications, metrics),
     freeCredit: identity.freeCredit,
     mcp,
+    lastHour: async () => parts.workers?.lastHour() ?? serving.parts.chat.health.lastHour(),
   }
   const serving = servingOf({
     ...parts,
@@ -82,6 +85,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     limiter: shared.limiter,
     mcp: mcp.open,
     freeCredit: shared.freeCredit,
+    lastHour: parts.workers?.lastHour,
     background: parts.workers === undefined ? parts.store.background : undefined,
     itemConversations: parts.workers === undefined ? parts.store.itemConversations : undefined,
   })

@@ -1,6 +1,7 @@
 // The processes of a gateway, and what each of them has.
 
 import type { ConsoleSettings } from '../../accounts/console-settings.ts'
+import type { AnswersByProvider } from '../../chat/routing/health.ts'
 import type { Config, RereadConfig } from '../../config/config.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import type { Log, ProcessLog } from '../../observe/log.ts'
@@ -37,6 +38,8 @@ export interface LedgerProcess extends GatewayProcess {
 
 /** All processes together. */
 export interface WorkerViews extends Pick<HttpParts, 'callsOf' | 'healthOf' | 'everyoneHeard'> {
+  /** What providers have answered all workers in the last hour. */
+  lastHour(): Promise<AnswersByProvider>
   /** Tells all workers that an offer with an open breaker has answered. */
   offerRecovered(offer: string): void
   /** Puts a configuration in force. Resolves when all workers have it, or soon: one that hangs is not waited for. */

@@ -6,7 +6,7 @@ import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import { TokenCounter } from '../../chat/counting/token-counter.ts'
 import { Callers, type InFlight } from '../../chat/in-flight.ts'
 import type { ChatLimits } from '../../chat/call.ts'
-import { Health, type SharedProbes } from '../../chat/routing/health.ts'
+import { type AnswersByProvider, figuresOf, Health, type SharedProbes } from '../../chat/routing/health.ts'
 import { DeploymentUse } from '../../chat/routing/deployments.ts'
 import { RetryBudget } from '../../chat/routing/dispatch.ts'
 import { Buffered, Watchdog } from '../../chat/streaming/relay.ts'
@@ -45,7 +45,7 @@ import { Prefixes } from '../../json/prefix.ts'
 import type { ResponseStore } from '../../responses/response-store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 import { baseUrlOf } from '../banner.ts'
-import { steadyClock } from '../../async/async.ts'
+import { type Awaitable, steadyClock } from '../../async/async.ts'
 import type { GatewayProcess } from './process.ts'
 import { siteOf } from './identity.ts'
 import { answering, liveCatalog, perConfig } from './catalog.ts'
@@ -96,6 +96,8 @@ export interface ServingSource extends GatewayProcess {
   readonly limiter: CountingLimiter
   readonly mcp: ToolSources['mcp']
   readonly freeCredit: ServingParts['freeCredit']
+  /** What providers have answered all processes in the last hour; undefined where this process is the only one. */
+  readonly lastHour: (() => Promise<AnswersByProvider>) | undefined
   /** Undefined in a process beside the ledger's. */
   readonly background: BackgroundStore | undefined
   readonly itemConversations: ServingParts['itemConversations']
@@ -160,6 +162,7 @@ export function servingOf(source: ServingSource): Serving {
         data,
       }) ?? false,
   )
+  const health = new Health(steadyClock(clock), source.probes)
   const parts: ServingParts = {
     chat: {
       catalog,
@@ -192,7 +195,7 @@ export function servingOf(source: ServingSource): Serving {
       redact: (text) => redact()(text),
       media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
       inFlight,
-      health: new Health(steadyClock(clock), source.probes),
+      health,
       routeSessions: new LRUCache<string, string>({ max: rememberedSessions }),
       answerCache: new AnswerCache(config.cache.max_bytes, clock),
       retryBudget: new RetryBudget(steadyClock(clock)),
@@ -233,6 +236,7 @@ export function servingOf(source: ServingSource): Serving {
     freeCredit: source.freeCredit,
     catalog,
     answering: () => answering(live),
+    lastHour: rememberAnswers(source.lastHour ?? (() => health.lastHour()), steadyClock(clock)),
     freeReads: new FreeReads(config.rate_limits.free_bytes_per_minute, steadyClock(clock)),
     limiter,
     callers,
@@ -270,6 +274,35 @@ export function servingOf(source: ServingSource): Serving {
       counter.stop()
       ended.flush()
     },
+  }
+}
+
+/** Lists of models are asked for more often than the figures in them are asked of other processes. */
+const figuresForMs = 30_000
+
+/** The figures of `lastHour`, asked for at most every half minute; the same object while they do not change. */
+function rememberAnswers(
+  lastHour: () => Awaitable<AnswersByProvider>,
+  clock: () => number,
+): ServingParts['lastHour'] {
+  let known: ReturnType<ServingParts['lastHour']> = Promise.resolve({})
+  let until = 0
+  return () => {
+    if (clock() < until) return known
+    until = clock() + figuresForMs
+    const before = known
+    known = (async () => {
+      // A list of models is worth more than the figures in it.
+      const counts = Object.entries(await Promise.resolve(lastHour()).catch(() => ({})))
+      const now = Object.fromEntries(
+        counts.flatMap(([id, count]) => {
+          const { successRate, p50Ms } = figuresOf(count)
+          return successRate === null ? [] : [[id, { successRate, p50Ms }] as const]
+        }),
+      )
+      return Bun.deepEquals(await before, now) ? before : now
+    })()
+    return known
   }
 }
 

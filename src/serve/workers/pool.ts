@@ -4,7 +4,7 @@ import { chmodSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { settledWithin } from '../../async/async.ts'
 import type { CatalogFile } from '../../catalog/row.ts'
-import type { ProviderHealth } from '../../chat/routing/health.ts'
+import { addCounts, type AnswersByProvider, type ProviderHealth } from '../../chat/routing/health.ts'
 import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/read/environment.ts'
 import type { ClaimedCall } from '../../credits/ledger/idempotency.ts'
@@ -96,6 +96,7 @@ export class WorkerPool {
       const seen = await this.#askAll((worker) => worker.link.request('healthOf', id, account))
       return mergedHealth(seen.filter((health) => health !== undefined))
     },
+    lastHour: async () => mergedAnswers(await this.#askAll((worker) => worker.link.request('lastHour'))),
     // After this time a worker has forgotten by itself what it had cached.
     everyoneHeard: () => settledWithin(answerMs, Promise.all(this.#unconfirmed)),
     offerRecovered: (offer) => {
@@ -288,40 +289,33 @@ const worst: Readonly<Record<ProviderHealth['state'], number>> = { healthy: 0, d
 const standings: Readonly<Record<Trouble['standing'], number>> = { healthy: 0, cooling: 1, open: 2 }
 
 /**
- * The worst state of all, each trouble as reported by the process with the worst of it, and rates weighted by answers.
- * The median is the weighted mean of medians, which is close if the processes have about the same load.
+ * The worst state of all, each trouble as reported by the process with the worst of it, and all answers together. They
+ * are complete since the latest start: what a process had counted ends with it.
  */
 export function mergedHealth(seen: readonly ProviderHealth[]): ProviderHealth {
-  const answers = seen.reduce((sum, each) => sum + each.answers, 0)
   const states = seen.map(({ state }) => state).toSorted((a, b) => worst[b] - worst[a])
   const coolUntil = Math.max(0, ...seen.map((each) => each.coolUntil ?? 0))
   const errors = seen.flatMap(({ lastError }) => (lastError === null ? [] : [lastError]))
-  const p50Ms = weightedMean(seen, ({ p50Ms: ms }) => ms)
   return {
     state: states[0] ?? 'healthy',
-    successRate: weightedMean(seen, ({ successRate }) => successRate),
-    p50Ms: p50Ms === null ? null : Math.round(p50Ms),
-    answers,
+    hour: addCounts(seen.map(({ hour }) => hour)),
+    day: addCounts(seen.map(({ day }) => day)),
+    countedSince: Math.max(0, ...seen.map(({ countedSince }) => countedSince)),
     coolUntil: coolUntil === 0 ? null : coolUntil,
     troubles: mergedTroubles(seen.flatMap(({ troubles }) => troubles)),
     lastError: errors.toSorted((a, b) => b.at - a.at)[0] ?? null,
   }
 }
 
-/** The mean of a figure over the reports that have it, weighted by answers; null if none has. */
-function weightedMean(
-  seen: readonly ProviderHealth[],
-  figure: (health: ProviderHealth) => number | null,
-): number | null {
-  let sum = 0
-  let weight = 0
-  for (const health of seen) {
-    const value = figure(health)
-    if (value === null) continue
-    sum += value * health.answers
-    weight += health.answers
-  }
-  return weight === 0 ? null : sum / weight
+/** The answers of all processes, by provider. */
+function mergedAnswers(seen: readonly AnswersByProvider[]): AnswersByProvider {
+  const byProvider = Map.groupBy(
+    seen.flatMap((each) => Object.entries(each)),
+    ([id]) => id,
+  )
+  return Object.fromEntries(
+    [...byProvider].map(([id, same]) => [id, addCounts(same.map(([, count]) => count))]),
+  )
 }
 
 function mergedTroubles(troubles: readonly Trouble[]): Trouble[] {
@@ -415,6 +409,7 @@ export function ledgerHandlers(
         if (entered.delete(requestId)) limiter.leave(requestId)
       },
       limitHeaders: (caller) => limiter.headers(caller),
+      lastHour: () => shared.lastHour(),
       claimProbe: (offer) => shared.probes.claim(offer),
       offerRecovered: (offer) => shared.probes.onRecovered(offer),
       spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),

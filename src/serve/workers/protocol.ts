@@ -4,7 +4,7 @@ import type { AccountStore } from '../../accounts/account.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import type { CatalogFile } from '../../catalog/row.ts'
 import type { Kind, LiveCall } from '../../chat/in-flight.ts'
-import type { ProviderHealth } from '../../chat/routing/health.ts'
+import type { AnswersByProvider, ProviderHealth } from '../../chat/routing/health.ts'
 import type { Config } from '../../config/config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger, Haste, HoldCommand, HoldResult } from '../../credits/ledger/ledger.ts'
@@ -38,6 +38,8 @@ export interface LedgerRequests
   limitHeaders(caller: LimitedCaller): Readonly<Record<string, string>>
   /** Whether this worker may send the probe of an offer now; see SharedProbes. */
   claimProbe(offer: string): number
+  /** What providers have answered all workers in the last hour. */
+  lastHour(): Promise<AnswersByProvider>
   /** The URL of a registered MCP server and its headers, credentials included. */
   mcpServer(account: string, name: string): Promise<RegisteredServer>
   /** The server has refused a request with this token, which `mcpServer` gave. */
@@ -95,6 +97,8 @@ export interface WorkerRequests {
   callsOf(account: string): Promise<readonly LiveCall[]>
   /** The health of a provider; undefined if the provider is unknown. */
   healthOf(provider: string, account: string): Promise<ProviderHealth | undefined>
+  /** What this worker's providers have answered in the last hour. */
+  lastHour(): AnswersByProvider
 }
 
 /** Notifications of the ledger's process. */

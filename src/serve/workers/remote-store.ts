@@ -5,7 +5,7 @@ import type { Account, AccountStore, ApiKey, Session } from '../../accounts/acco
 import type { GroupStanding } from '../../accounts/group.ts'
 import { atMost, type Awaitable, ShortLivedMap } from '../../async/async.ts'
 import type { InFlight } from '../../chat/in-flight.ts'
-import type { SharedProbes } from '../../chat/routing/health.ts'
+import type { AnswersByProvider, SharedProbes } from '../../chat/routing/health.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isRateLimited, type LimitedCaller, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import type { ServingParts } from '../../http/parts.ts'
@@ -22,6 +22,8 @@ export interface Remote {
   readonly probes: SharedProbes
   readonly freeCredit: ServingParts['freeCredit']
   readonly mcpServer: Mcp['registered']
+  /** What providers have answered all processes in the last hour. */
+  readonly lastHour: () => Promise<AnswersByProvider>
   /** The hold with this number in `startHold` is durable. */
   holdDurable(number: number): void
   /** Cached accounts, keys and sessions may be out of date. */
@@ -84,6 +86,7 @@ export function remoteOf(
       onRecovered: (offer) => link.notify('offerRecovered', offer),
     },
     freeCredit: { ensure: (account) => link.request('freeCredit', account) },
+    lastHour: () => link.request('lastHour'),
     mcpServer: async (account, name) => {
       const { url, headers, token } = await link.request('mcpServer', account, name)
       const server = { url, headers: new Headers(headers.map(([header, value]) => [header, value])) }

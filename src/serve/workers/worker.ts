@@ -1,7 +1,7 @@
 // The worker process: it serves models, and sends requests to the ledger's process for everything that exists once.
 
 import { InFlight } from '../../chat/in-flight.ts'
-import type { ProviderHealth } from '../../chat/routing/health.ts'
+import type { AnswersByProvider, ProviderHealth } from '../../chat/routing/health.ts'
 import { type Config, secretsOf } from '../../config/config.ts'
 import { readEnvironment } from '../../config/read/environment.ts'
 import { armFailpoint, parseFailpoint } from '../../credits/ledger/failpoint.ts'
@@ -76,6 +76,7 @@ export async function runWorker(clock: () => number): Promise<void> {
       running?.reconfigure(config)
     },
     callsOf: async (account) => running?.gateway.inFlight.callsOf(account) ?? [],
+    lastHour: () => running?.gateway.lastHour() ?? {},
     healthOf: async (provider, account) => running?.gateway.healthOf(provider, account),
     holdDurable: (number) => running?.remote.holdDurable(number),
     accountsChanged() {
@@ -172,6 +173,8 @@ interface WorkerGateway extends GatewayCore {
   readonly inFlight: InFlight
   /** The health of a provider for an account's calls in this process; undefined if the provider is unknown. */
   healthOf(provider: string, account: string): ProviderHealth | undefined
+  /** What providers have answered this process in the last hour. */
+  lastHour(): AnswersByProvider
   /** An offer with an open breaker has answered another process. */
   offerRecovered(offer: string): void
 }
@@ -187,6 +190,7 @@ function createWorkerGateway(given: ServingProcess): WorkerGateway {
     probes,
     freeCredit,
     mcp,
+    lastHour: remote.lastHour,
     background: undefined,
     itemConversations: undefined,
   })
@@ -205,6 +209,7 @@ function createWorkerGateway(given: ServingProcess): WorkerGateway {
       const provider = live.providers.get(id)
       return provider && parts.chat.health.report(provider, account)
     },
+    lastHour: () => parts.chat.health.lastHour(),
     offerRecovered: (offer) => parts.chat.health.onRecovered(offer),
     memory,
     accountsChanged,

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type AfterFilter, AttemptFailed, AttemptTooSlow } from '../../../src/chat/routing/fault-error.ts'
 import { dispatch, DispatchFailed, RetryBudget } from '../../../src/chat/routing/dispatch.ts'
-import { faultsToOpen, Health, probeEveryMs } from '../../../src/chat/routing/health.ts'
+import { faultsToOpen, Health, noAnswers, probeEveryMs } from '../../../src/chat/routing/health.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import type { Fault } from '../../../src/conversation/event.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
@@ -299,7 +299,7 @@ describe('one call', () => {
     the.client.abort()
     expect(await the.call()).toBe('client_gone')
     expect(the.tried).toEqual([])
-    expect(the.health.report(the.candidates[0]!.provider, 'acct').answers).toBe(0)
+    expect(the.health.report(the.candidates[0]!.provider, 'acct').hour).toEqual(noAnswers)
   })
 
   test('offers that cannot honour a parameter count for no try, and their other keys are spared', async () => {

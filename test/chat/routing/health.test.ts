@@ -2,8 +2,10 @@
 
 import { describe, expect, test } from 'bun:test'
 import {
+  addCounts,
   afterFault,
   faultsToOpen,
+  figuresOf,
   Health,
   probeEveryMs,
   Probes,
@@ -58,7 +60,7 @@ describe('whose faults close an offer to whom', () => {
   function standingAfter(faults: Readonly<Record<string, number>>) {
     const health = new Health(stillClock())
     for (const [account, times] of Object.entries(faults))
-      for (let at = 0; at < times; at++) health.onFailed(one, faultOf('timeout'), 1, account)
+      for (let at = 0; at < times; at++) health.onFailed(one, faultOf('timeout'), account)
     return { ofAnother: health.standing(one, 'another'), ofFirst: health.standing(one, 'first') }
   }
 
@@ -75,7 +77,7 @@ describe('whose faults close an offer to whom', () => {
 
   test('an answer to anybody opens it to all', () => {
     const health = new Health(stillClock())
-    for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('timeout'), 1, 'first')
+    for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('timeout'), 'first')
     health.onAnswer(one, 1)
     expect(health.standing(one, 'first')).toBe('healthy')
   })
@@ -86,7 +88,7 @@ describe('the health of all', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a', { keys: ['k1', 'k2'] })
-    health.onFailed(one, faultOf('quota'), 1, 'acct')
+    health.onFailed(one, faultOf('quota'), 'acct')
     expect(health.standing(one, 'acct')).toBe('cooling')
     expect(health.standing({ ...one, offer: { ...one.offer, upstream: 'other' } }, 'acct')).toBe('cooling')
     expect(health.standing({ ...one, key: 'k2' }, 'acct')).toBe('healthy')
@@ -95,7 +97,7 @@ describe('the health of all', () => {
       coolUntil: clock() + 60_000,
       troubles: [{ key: 1, upstream: null, standing: 'cooling' }],
     })
-    health.onFailed({ ...one, key: 'k2' }, faultOf('credentials'), 1, 'acct')
+    health.onFailed({ ...one, key: 'k2' }, faultOf('credentials'), 'acct')
     expect(health.report(one.provider, 'acct').state).toBe('unavailable')
     clock.pass(60_000)
     expect(health.report(one.provider, 'acct')).toMatchObject({ state: 'healthy', coolUntil: null })
@@ -106,17 +108,17 @@ describe('the health of all', () => {
     const health = new Health(clock)
     const one = candidateOf('a')
     expect(health.report(one.provider, 'acct').lastError).toBeNull()
-    health.onFailed(one, faultOf('broken', { status: 500, message: 'words of the provider' }), 5, 'acct')
+    health.onFailed(one, faultOf('broken', { status: 500, message: 'words of the provider' }), 'acct')
     const seen = health.report(one.provider, 'acct')
     expect(seen).toMatchObject({
       state: 'degraded',
-      successRate: 0,
+      hour: { answered: 0, failed: 1 },
       troubles: [{ key: 1, upstream: 'm', standing: 'healthy', breaker: 'closed', failures: 1 }],
       lastError: { at: clock(), code: 'upstream_error', status: 500, upstream: 'm' },
     })
     expect(JSON.stringify(seen)).not.toContain('words of the provider')
     // A request that is wrong says nothing of the provider, and its words are not for others.
-    health.onFailed(one, faultOf('invalid-request', { message: 'a quoted prompt' }), 5, 'acct')
+    health.onFailed(one, faultOf('invalid-request', { message: 'a quoted prompt' }), 'acct')
     expect(health.report(one.provider, 'acct')).toMatchObject({
       state: 'healthy',
       troubles: [],
@@ -128,7 +130,7 @@ describe('the health of all', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
-    for (let n = 0; n < faultsToOpen; n++) health.onFailed(one, faultOf('timeout'), 5, 'acct')
+    for (let n = 0; n < faultsToOpen; n++) health.onFailed(one, faultOf('timeout'), 'acct')
     const breaker = () => health.report(one.provider, 'acct').troubles[0]?.breaker
     expect(breaker()).toBe('open')
     clock.pass(probeEveryMs)
@@ -138,19 +140,65 @@ describe('the health of all', () => {
   })
 
   test('reports the share of good answers and their median time', () => {
-    const health = new Health(stillClock())
+    const clock = stillClock()
+    const health = new Health(clock)
     const one = candidateOf('a')
     for (const ms of [10, 20, 30, 40, 50]) health.onAnswer(one, ms)
-    health.onFailed(one, faultOf('broken'), 999, 'acct')
-    expect(health.report(one.provider, 'acct')).toMatchObject({ successRate: 5 / 6, p50Ms: 30, answers: 6 })
-    expect(health.report(candidateOf('b').provider, 'acct')).toMatchObject({ successRate: null, p50Ms: null })
+    health.onFailed(one, faultOf('broken'), 'acct')
+    const seen = health.report(one.provider, 'acct')
+    const figures = { successRate: 5 / 6, p50Ms: 30, answers: 6, refusals: 0 }
+    expect([figuresOf(seen.hour), figuresOf(seen.day)]).toEqual([figures, figures])
+    expect(seen.countedSince).toBe(clock())
+    const nothing = { successRate: null, p50Ms: null, answers: 0, refusals: 0 }
+    expect(figuresOf(health.report(candidateOf('b').provider, 'acct').hour)).toEqual(nothing)
+    expect(health.lastHour()).toEqual({ a: seen.hour })
+  })
+
+  test('counts the last hour and the last day, and forgets what is older', () => {
+    const clock = stillClock()
+    const health = new Health(clock)
+    const one = candidateOf('a')
+    const answers = () => {
+      const { hour, day } = health.report(one.provider, 'acct')
+      return [figuresOf(hour).answers, figuresOf(day).answers]
+    }
+    for (let minute = 0; minute < 30 * 60; minute++) {
+      health.onAnswer(one, 10)
+      clock.pass(60_000)
+      const [hour = 0, day = 0] = answers()
+      const since = minute + 1
+      expect(hour).toBeWithin(Math.min(since, 55) - 1, Math.min(since, 60) + 1)
+      expect(day).toBeWithin(Math.min(since, 23 * 60) - 1, Math.min(since, 24 * 60) + 1)
+    }
+    clock.pass(3_600_000)
+    expect(answers()[0]).toBe(0)
+    clock.pass(86_400_000)
+    expect(answers()).toEqual([0, 0])
+  })
+
+  test('tells a provider’s refusals from its failures; a stream that broke off was no answer', () => {
+    const health = new Health(stillClock())
+    const one = candidateOf('a')
+    const hour = () => health.report(one.provider, 'acct').hour
+    for (const kind of ['rate-limited', 'quota', 'credentials'] as const)
+      health.onFailed(one, faultOf(kind), 'acct')
+    health.onFailed(one, faultOf('invalid-request'), 'acct')
+    health.onAnswer(one, 100)
+    health.onBroken(one, faultOf('cut'), 'acct')
+    expect(hour()).toMatchObject({ answered: 1, refused: 3, failed: 1 })
+    expect(figuresOf(addCounts([hour(), hour()]))).toEqual({
+      answers: 10,
+      refusals: 6,
+      successRate: 0.2,
+      p50Ms: 100,
+    })
   })
 
   test('lets one probe through in a second, however many ask', async () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
-    for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('cut'), 1, 'acct')
+    for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('cut'), 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
       if (await health.probe(one)) probes += 1
@@ -168,7 +216,7 @@ describe('processes of one gateway', () => {
     all.push(...Array.from({ length: 4 }, () => new Health(clock, shared)))
     const one = candidateOf('a')
     for (const health of all)
-      for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('overloaded'), 1, 'acct')
+      for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('overloaded'), 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
       for (const health of all) if (await health.probe(one)) probes += 1

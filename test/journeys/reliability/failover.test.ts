@@ -144,6 +144,12 @@ test('G12: a provider that is down for good is given a rest, and is back within 
   expect(told.find(({ id }) => id === 'first')).toMatchObject({ state: 'degraded' })
   expect(told.find(({ id }) => id === 'second')).toMatchObject({ state: 'healthy', success_rate: 1 })
   expect(JSON.stringify(told)).not.toContain('key-one')
+  const listed = (await lab.get('/v1/models?provider=second'))['data'] as { providers: object[] }[]
+  expect(listed[0]!.providers).toContainEqual({
+    id: 'second',
+    success_rate: 1,
+    p50_latency_ms: expect.any(Number),
+  })
 
   faults['lone'] = [undefined]
   const back = await until(

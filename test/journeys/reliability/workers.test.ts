@@ -203,6 +203,26 @@ describe('a gateway of two workers', () => {
     expect(audit.code).toBe(0)
   })
 
+  test('shows in every worker’s list of models how the providers of all have answered', async () => {
+    const get = async (path: string) => (await getAs(`${lab.weir.origin}${path}`, lab.weir.key)).json()
+    await Promise.all(Array.from({ length: 24 }, () => statusOf(post('mock/m', lab.weir.key))))
+    const lists = Array.from({ length: 12 }, async () => {
+      const url = `${lab.weir.origin}/v1/models?provider=mock`
+      const { data } = (await (await fetch(url, { keepalive: false })).json()) as {
+        data: { id: string; providers: object[] }[]
+      }
+      return data.find(({ id }) => id === 'mock/m')!.providers
+    })
+    const [mine, ...others] = await Promise.all(lists)
+    const { data } = (await get('/v1/providers')) as {
+      data: { id: string; answers: number; success_rate: number; p50_latency_ms: number }[]
+    }
+    const { answers, success_rate, p50_latency_ms } = data.find(({ id }) => id === 'mock')!
+    expect(answers).toBeGreaterThanOrEqual(24)
+    expect(mine).toEqual([{ id: 'mock', success_rate, p50_latency_ms }])
+    for (const other of others) expect(other).toEqual(mine!)
+  })
+
   test('counts the requests of a minute together', async () => {
     const key = await ownKey('--requests-per-minute', '10')
     const answers = await Promise.all(Array.from({ length: 30 }, () => post('mock/m', key)))

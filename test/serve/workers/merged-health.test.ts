@@ -1,7 +1,7 @@
 // What several processes have seen, put together; and what each has of limits that are for all.
 
 import { describe, expect, test } from 'bun:test'
-import type { ProviderHealth } from '../../../src/chat/routing/health.ts'
+import { noAnswers, type ProviderHealth } from '../../../src/chat/routing/health.ts'
 import { loadConfig } from '../../../src/config/config.ts'
 import { mergedHealth } from '../../../src/serve/workers/pool.ts'
 import { workerConfig } from '../../../src/serve/workers/worker.ts'
@@ -9,9 +9,9 @@ import { workerCount } from '../../../src/serve/relaunch.ts'
 
 const well: ProviderHealth = {
   state: 'healthy',
-  successRate: null,
-  p50Ms: null,
-  answers: 0,
+  hour: noAnswers,
+  day: noAnswers,
+  countedSince: 0,
   coolUntil: null,
   troubles: [],
   lastError: null,
@@ -25,14 +25,26 @@ describe('the health of a provider', () => {
     expect(mergedHealth([well, well])).toEqual(well)
   })
 
-  test('is the worst that anybody sees; rates are weighed, failures added up, the last error is the latest', () => {
+  test('is the worst that anybody sees; answers and failures are added up, the last error is the latest', () => {
     const merged = mergedHealth([
-      { ...well, successRate: 1, p50Ms: 100, answers: 30, lastError: { ...error, at: 5 } },
       {
+        ...well,
+        hour: { answered: 30, refused: 0, failed: 0, times: [[20, 30, 3000]] },
+        countedSince: 3,
+        lastError: { ...error, at: 5 },
+      },
+      {
+        ...well,
         state: 'degraded',
-        successRate: 0.5,
-        p50Ms: 300,
-        answers: 10,
+        hour: {
+          answered: 5,
+          refused: 3,
+          failed: 2,
+          times: [
+            [20, 1, 110],
+            [25, 4, 1200],
+          ],
+        },
         coolUntil: 9,
         troubles: [trouble],
         lastError: { ...error, at: 7, status: 429 },
@@ -49,9 +61,17 @@ describe('the health of a provider', () => {
     ])
     expect(merged).toEqual({
       state: 'unavailable',
-      successRate: 0.875,
-      p50Ms: 150,
-      answers: 40,
+      hour: {
+        answered: 35,
+        refused: 3,
+        failed: 2,
+        times: [
+          [20, 31, 3110],
+          [25, 4, 1200],
+        ],
+      },
+      day: noAnswers,
+      countedSince: 3,
       coolUntil: 9,
       troubles: [
         { ...trouble, standing: 'open', breaker: 'open', failures: 3 },

@@ -30,6 +30,7 @@ export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock
     },
     freeCredit: { ensure: unused },
     mcp: { registered: unused, noteRefusal: unused },
+    lastHour: unused,
   }
 }
 
