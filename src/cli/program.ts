@@ -628,7 +628,7 @@ function guideCommand(weir: Command, io: Io): void {
   weir
     .command('guide')
     .description('list the pages of the guide, or print one; a running gateway shows them at /docs')
-    .argument('[page]', 'its name, such as start, or that of a file, such as grafana.json')
+    .argument('[page]', 'its name, such as start, or that of a file, such as grafana')
     .action(async (...given: unknown[]) =>
       (await import('./commands/service.ts')).printGuide(io, invocationOf(given)),
     )

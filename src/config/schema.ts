@@ -18,6 +18,7 @@ import {
   whole,
   wholeBetween,
 } from './fields.ts'
+import { logExportSettings } from './operating.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 import {
   limitSettings,
@@ -306,6 +307,7 @@ export const configSchema = z.strictObject({
       z.boolean().default(false),
       'Whether the words of requests and answers may appear in the log',
     ),
+    export: logExportSettings,
   }),
   local_servers: section({
     discover: note(z.boolean().default(true), 'Look for inference servers on this machine'),

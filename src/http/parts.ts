@@ -312,6 +312,16 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** How the store is doing. Throws `store_unavailable`. */
   readonly figures: () => StoreFigures
   readonly upkeep: Pick<UpkeepStore, 'findNote'>
+  /** How the request log is sent elsewhere; undefined while it is not. */
+  readonly logExport: () => Promise<
+    | {
+        readonly waiting: number
+        readonly sentAt: number | null
+        readonly rows: number
+        readonly failures: number
+      }
+    | undefined
+  >
   readonly managementKeys: ManagementKeyStore
   readonly groups: GroupStore
   /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */

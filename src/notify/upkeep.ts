@@ -18,7 +18,12 @@ export interface UpkeepStore {
 }
 
 /** The names of notes. */
-export const notes = { audit: 'audit', auditOfDay: 'audit of a day', backup: 'backup' } as const
+export const notes = {
+  audit: 'audit',
+  auditOfDay: 'audit of a day',
+  backup: 'backup',
+  logExport: 'log export',
+} as const
 
 /** What is noted of an audit of the whole ledger, or of the UTC day that began at `day`. */
 export function auditNote(

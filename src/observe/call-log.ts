@@ -115,6 +115,14 @@ export interface RequestReader {
   find(requestId: string, account?: string): Awaitable<LoggedRequest | undefined>
 }
 
+/** Reads the log in the order in which it is written. */
+export interface RequestFollower {
+  /** Rows after `seq`, and up to `until`. */
+  pageAfter(seq: number, limit: number, until?: number): Awaitable<readonly LoggedRequest[]>
+  /** The last row's; 0 where there is none. A log that was emptied counts from 1 again. */
+  lastSeq(): Awaitable<number>
+}
+
 // Usage by day, for charts and statements, from a rollup written together with the calls.
 
 /** What a day may be divided by; `tag` is by the values of one tag. */

@@ -179,10 +179,11 @@ export function signatureHeaders(
   secret: string,
   id: string,
   at: number,
-  body: string,
+  body: string | Uint8Array,
 ): Readonly<Record<string, string>> {
   const seconds = String(Math.floor(at / 1000))
-  const signature = hmac(keyOf(secret), `${id}.${seconds}.${body}`).toString('base64')
+  const signed = Buffer.concat([Buffer.from(`${id}.${seconds}.`), Buffer.from(body)])
+  const signature = hmac(keyOf(secret), signed).toString('base64')
   return { 'webhook-id': id, 'webhook-timestamp': seconds, 'webhook-signature': `v1,${signature}` }
 }
 

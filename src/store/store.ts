@@ -16,7 +16,13 @@ import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { UpkeepStore } from '../notify/upkeep.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
-import type { RequestLogRow, RequestReader, StoreFigures, UsageReader } from '../observe/call-log.ts'
+import type {
+  RequestFollower,
+  RequestLogRow,
+  RequestReader,
+  StoreFigures,
+  UsageReader,
+} from '../observe/call-log.ts'
 import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
 import type { ItemConversationStore } from '../responses/item-conversations.ts'
@@ -43,7 +49,7 @@ export interface Store {
   readonly itemConversations: ItemConversationStore & Sweepable
   readonly conversations: ConversationStore
   readonly requestLog: RequestLogWriter
-  readonly requests: RequestReader
+  readonly requests: RequestReader & RequestFollower
   readonly usage: UsageReader
   readonly finder: Finder
   readonly signatures: SignatureStore

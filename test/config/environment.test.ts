@@ -10,6 +10,8 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
   const special: Record<string, [string, unknown]> = {
     'log.level': ['debug', 'debug'],
     'log.format': ['json', 'json'],
+    'log.export.s3.endpoint': ['http://a/x', 'http://a/x'],
+    'log.export.webhook.url': ['http://a/x?t=1', 'http://a/x?t=1'],
     'search.backend': ['sim', 'sim'],
     'search.base_url': ['http://a/x', 'http://a/x'],
     data_dir: ['/srv/weir', '/srv/weir'],
@@ -77,11 +79,20 @@ const rate = { WEIR_PAYMENTS_FX_INR_PER_USD: '89.015' }
 const razorpay = { ...rate, WEIR_PAYMENTS_RAZORPAY_WEBHOOK_SECRET: 'secret' }
 const razorpayKey = { ...rate, WEIR_PAYMENTS_RAZORPAY_KEY_ID: 'rzp_live_a' }
 
+const bucket = { WEIR_LOG_EXPORT_S3_BUCKET: 'logs' }
+const accessKey = { WEIR_LOG_EXPORT_S3_ACCESS_KEY: 'a' }
+const secretKey = { WEIR_LOG_EXPORT_S3_SECRET_KEY: 's' }
+const bucketKeys = { ...accessKey, ...secretKey }
+
 /** What a setting cannot be without. */
 const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // A lease must be three checkpoints long.
   'stream.checkpoint_ms': { WEIR_LEDGER_LEASE_MS: '60000' },
   'accounts.oidc.issuer': { WEIR_ACCOUNTS_OIDC_CLIENT_ID: 'weir' },
+  'log.export.s3.endpoint': { ...bucket, ...bucketKeys },
+  'log.export.s3.bucket': { WEIR_LOG_EXPORT_S3_ENDPOINT: 'http://a', ...bucketKeys },
+  'log.export.s3.access_key': { ...bucket, WEIR_LOG_EXPORT_S3_ENDPOINT: 'http://a', ...secretKey },
+  'log.export.s3.secret_key': { ...bucket, WEIR_LOG_EXPORT_S3_ENDPOINT: 'http://a', ...accessKey },
   'mail.smtp_url': { WEIR_MAIL_FROM: 'weir@example.org' },
   'payments.razorpay.key_id': { ...razorpay, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
   'payments.razorpay.key_secret': { ...razorpay, ...razorpayKey },

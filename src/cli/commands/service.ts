@@ -356,7 +356,7 @@ export async function explainSetting(context: Context, invocation: Invocation): 
 export async function printGuide(io: Io, invocation: Invocation): Promise<void> {
   const { guideFiles, guidePage, guideParts } = await import('../../guide/pages.ts')
   const [name] = invocation.args
-  const file = name === undefined ? undefined : guideFiles[name]
+  const [, file] = Object.entries(guideFiles).find(([of]) => of === name || of.startsWith(`${name}.`)) ?? []
   if (file !== undefined) return io.out(file.text)
   const page = name === undefined ? undefined : guidePage(name)
   if (name !== undefined && page === undefined) {

@@ -9,7 +9,7 @@ import { servingProcess } from '../../store/sqlite/database/serve-lock.ts'
 import { plural } from '../../text/csv.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { version, versionText } from '../../version.ts'
-import { CommandFailure, type Context, print } from '../context.ts'
+import { CommandFailure, type Context, isoTime, print } from '../context.ts'
 import { isOnThisMachine } from '../gateway-address.ts'
 import { withOperatorKey, withStore } from '../with-store.ts'
 
@@ -55,6 +55,12 @@ interface BooksStatus {
   }
 }
 
+interface LogExportStatus {
+  readonly rows_waiting: number
+  readonly sent_at: string | null
+  readonly error: string | null
+}
+
 interface Status {
   readonly ok: boolean
   readonly server: ServerStatus
@@ -64,6 +70,8 @@ interface Status {
   readonly providers: readonly ProviderStatus[]
   /** Null where there is no database yet. */
   readonly ledger: BooksStatus | null
+  /** How far the request log was sent elsewhere; null where it is not. */
+  readonly log_export: LogExportStatus | null
 }
 
 /** Prints it. Fails (exit code 1) unless a server runs, is ready, and today's bookings hold. */
@@ -114,7 +122,11 @@ async function statusOf(context: Context): Promise<Status> {
     has && server.base_url !== null && server.problem === null
       ? await providersOf(context, server.base_url)
       : []
-  const found = { server, data_dir: config.data_dir, config_file: loaded.file ?? null, providers, ledger }
+  const { s3, webhook } = config.log.export
+  const isSent = s3.endpoint !== undefined || webhook.url !== undefined
+  const log_export = has && isSent ? await logExportOf(context) : null
+  const files = { data_dir: config.data_dir, config_file: loaded.file ?? null }
+  const found = { server, ...files, providers, ledger, log_export }
   return { ok: problemOf({ ...found, ok: true }) === undefined, ...found }
 }
 
@@ -204,6 +216,14 @@ function booksOf(context: Context): Promise<BooksStatus> {
   })
 }
 
+async function logExportOf(context: Context): Promise<LogExportStatus> {
+  const { exportState } = await import('../../serve/gateway/log-export.ts')
+  return withStore(context, async ({ requests, upkeep }) => {
+    const { waiting, sentAt, error } = await exportState(requests, upkeep)
+    return { rows_waiting: waiting, sent_at: sentAt === null ? null : isoTime(sentAt), error }
+  })
+}
+
 /** What a monitor should be told; undefined if all is well. */
 function problemOf({ server, ledger, data_dir: dataDir }: Status): string | undefined {
   if (ledger !== null && !ledger.audit.ok)
@@ -213,7 +233,14 @@ function problemOf({ server, ledger, data_dir: dataDir }: Status): string | unde
   return server.ready ? undefined : 'the server is not ready: it drains, or its database cannot be written'
 }
 
-function renderStatus({ server, data_dir: dataDir, config_file: file, providers, ledger }: Status): string {
+function renderStatus({
+  server,
+  data_dir: dataDir,
+  config_file: file,
+  providers,
+  ledger,
+  log_export: sent,
+}: Status): string {
   const built = server.commit === null ? '' : ` (${server.commit.slice(0, 8)})`
   const state = server.problem !== null ? 'does not answer' : server.ready ? 'ready' : 'not ready'
   const head = server.running
@@ -245,6 +272,11 @@ function renderStatus({ server, data_dir: dataDir, config_file: file, providers,
           : `DOES NOT HOLD: ${ledger.audit.broken.join('; ')}`,
       ],
     )
+  }
+  if (sent !== null) {
+    const last = sent.sent_at === null ? 'nothing sent yet' : `last sent ${sent.sent_at}`
+    const fault = sent.error === null ? '' : `, FAILS: ${sent.error}`
+    rows.push(['log export', `${plural(sent.rows_waiting, 'row')} waiting, ${last}${fault}`])
   }
   for (const [at, provider] of providers.entries())
     rows.push([at === 0 ? 'providers' : '', providerLine(provider)])

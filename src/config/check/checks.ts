@@ -16,6 +16,7 @@ export function checkTogether(draft: Draft, known: readonly KnownProvider[]): vo
   checkModels(draft)
   checkSearch(draft)
   checkAccounts(draft)
+  checkLogExport(draft)
   checkPayments(draft)
   const lease = numberAt(draft, ['ledger', 'lease_ms'])
   const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
@@ -145,6 +146,16 @@ function checkSearch(draft: Draft): void {
   if (needsKey.has(String(backend)) && draft.get(['search', 'api_key']) === undefined) {
     draft.fault(['search', 'api_key'], `is missing: ${String(backend)} needs one`)
   }
+}
+
+function checkLogExport(draft: Draft): void {
+  const path = ['log', 'export', 's3']
+  const has = (name: string) => draft.get([...path, name]) !== undefined
+  const names = ['endpoint', 'bucket', 'access_key', 'secret_key']
+  if (!names.some(has)) return
+  for (const name of names) if (!has(name)) draft.fault([...path, name], 'is missing: log.export.s3 needs it')
+  if (draft.get(['log', 'export', 'webhook', 'url']) !== undefined)
+    draft.fault(['log', 'export', 'webhook', 'url'], 'is one too many: log.export.s3 takes the rows')
 }
 
 function checkAccounts(draft: Draft): void {

@@ -33,6 +33,7 @@ export const changeable: readonly string[] = [
   'premium',
   'search',
   'mail',
+  'log.export',
   'timeouts',
   'stream',
   'rate_limits',
@@ -58,11 +59,14 @@ export function isChangeable(setting: string): boolean {
 }
 
 /**
- * Whether a setting may be kept. A mail server, a search backend and a provider's deployments are named where their
- * secrets are: in the file.
+ * Whether a setting may be kept. A mail server, a search backend, who takes the request log and a provider's deployments
+ * are named where their secrets are: in the file.
  */
 export function isKeepable(setting: string): boolean {
-  return isChangeable(setting) && !/^((search|mail)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
+  return (
+    isChangeable(setting) &&
+    !/^((search|mail|log\.export)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
+  )
 }
 
 // A tree of settings, leaf by leaf.

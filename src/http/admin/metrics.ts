@@ -47,6 +47,7 @@ export async function metrics(parts: HttpParts, request: Request): Promise<Respo
       day: await upkeep.findNote(notes.auditOfDay),
       backup: await upkeep.findNote(notes.backup),
     }),
+    ...logExportFamilies(await parts.logExport()),
     gauge(
       'process_start_time_seconds',
       'When the process has started, seconds since 1970.',
@@ -113,6 +114,28 @@ function storeFamilies(figures: StoreFigures): MetricFamily[] {
     gauge('weir_database_log_bytes', 'The size of its write-ahead log.', figures.logBytes),
     gauge('weir_disk_bytes', 'The size of the disk that the database is on.', figures.diskBytes),
     gauge('weir_disk_free_bytes', 'What is free of that disk.', figures.diskFreeBytes),
+  ]
+}
+
+function logExportFamilies(state: Awaited<ReturnType<HttpParts['logExport']>>): MetricFamily[] {
+  if (state === undefined) return []
+  const { waiting, sentAt, rows, failures } = state
+  const counter = (name: string, help: string, value: number): MetricFamily => ({
+    name,
+    help,
+    type: 'counter',
+    samples: [{ value }],
+  })
+  return [
+    gauge('weir_log_export_waiting', 'Rows of the request log that wait to be sent elsewhere.', waiting),
+    counter('weir_log_export_rows_total', 'Rows of the request log that were taken elsewhere.', rows),
+    counter('weir_log_export_failures_total', 'Tries to send them that failed.', failures),
+    {
+      name: 'weir_log_export_timestamp_seconds',
+      help: 'When the last of them were taken, seconds since 1970.',
+      type: 'gauge',
+      samples: sentAt === null ? [] : [{ value: Math.round(sentAt / 1000) }],
+    },
   ]
 }
 

@@ -20,6 +20,7 @@ import { type Mcp, mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { Configuration } from './configuration.ts'
+import { keepExporting, logExportOf } from './log-export.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
 /** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
@@ -42,7 +43,7 @@ export interface Gateway extends GatewayCore {
   readonly payments: Sweepable
   /** The parts that workers use through this process. */
   readonly shared: Shared
-  /** Starts sending webhook messages and watching accounts with webhooks. */
+  /** Starts sending webhook messages and the request log, and watching accounts with webhooks. */
   notify(): { stop(): void }
 }
 
@@ -63,6 +64,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
   const notifications = notificationsOf(config, store, clock)
   const inFlight = new InFlight()
   const metrics = new CallMetrics(formatUsd)
+  const logExport = logExportOf(parts)
   const identity = identityParts(parts)
   const mcp = mcpOf(config, store, clock)
   const probes = new Probes(steadyClock(clock), (offer) => {
@@ -100,6 +102,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     testWebhook: notifications.testWebhook,
     thresholds: notifications.thresholds,
     deliveries: notifications.deliveries,
+    logExport: () => logExport.state(),
     mcpServers: mcp.servers,
     probeMcp: mcp.probe,
     mcpAuthorization: mcp.authorization,
@@ -115,12 +118,11 @@ export function createGateway(parts: LedgerProcess): Gateway {
     inFlight,
     payments: sweepable(http),
     shared,
-    notify: () =>
-      keepNotifying(
-        notifications,
-        { everyMs: config.webhooks.every_ms, watchMs: config.webhooks.watch_ms },
-        log,
-      ),
+    notify: () => {
+      const times = { everyMs: config.webhooks.every_ms, watchMs: config.webhooks.watch_ms }
+      const running = [keepNotifying(notifications, times, log), keepExporting(logExport)]
+      return { stop: () => running.forEach((each) => each.stop()) }
+    },
     memory: serving.memory,
     accountsChanged: serving.accountsChanged,
     drain: serving.drain,

@@ -4,12 +4,13 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type {
   LoggedRequest,
+  RequestFollower,
   RequestPage,
   RequestPlace,
   RequestQuery,
   RequestReader,
 } from '../../../observe/call-log.ts'
-import { isSet, numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
+import { isSet, numberOrNull, one, orUnavailable, recordReader } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */
@@ -38,7 +39,7 @@ export const keysOfLine =
 
 type Value = string | number
 
-export class SqliteRequestReader implements RequestReader {
+export class SqliteRequestReader implements RequestReader, RequestFollower {
   readonly #database: Database
   readonly #statements = new Map<string, Statement<Row<'requestLog'>, Value[]>>()
   readonly #beside: ((query: RequestQuery, signal?: AbortSignal) => Promise<RequestPage>) | undefined
@@ -98,6 +99,17 @@ export class SqliteRequestReader implements RequestReader {
     const statement = this.#statement(`SELECT * FROM request_log ${where.text} ORDER BY seq DESC LIMIT 1`)
     const row = orUnavailable(() => statement.get(...where.values))
     return row ? rowOf(row) : undefined
+  }
+
+  pageAfter(seq: number, limit: number, until = Number.MAX_SAFE_INTEGER): readonly LoggedRequest[] {
+    const statement = this.#statement(
+      'SELECT * FROM request_log WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?',
+    )
+    return orUnavailable(() => statement.all(seq, until, limit)).map(rowOf)
+  }
+
+  lastSeq(): number {
+    return Number(orUnavailable(() => one(this.#database, 'SELECT coalesce(max(seq), 0) FROM request_log')))
   }
 
   #step(query: RequestQuery, after: RequestPlace | null, limit: number, entriesAtOnce: number): RequestPage {
