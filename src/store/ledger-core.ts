@@ -2,6 +2,7 @@
 // that commits as one. What a database has to bring is in the interfaces below.
 
 import { randomBytes } from 'node:crypto'
+import type { Awaitable } from '../async/async.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { decide, type PriorGrant } from '../credits/decide.ts'
 import type {
@@ -133,6 +134,11 @@ export interface Lives {
   readonly isRunning: (call: string) => boolean
 }
 
+export interface AbandonedCall {
+  readonly call: string
+  readonly account: string
+}
+
 export interface LedgerCoreParts<Entry> extends Lives {
   readonly wallets: WalletSet<Entry>
   readonly writes: GroupWrites
@@ -146,9 +152,9 @@ export interface LedgerCoreParts<Entry> extends Lives {
   /** Commands that read tables of their own, and find in them all that the group has done so far. */
   readonly written: Pick<Commands, 'admit'>
   /** Accounts with a lot whose time is over at `now`. */
-  readonly expiring: (now: number) => readonly string[]
+  readonly expiring: (now: number) => Awaitable<readonly string[]>
   /** Open calls that their owner has left, at `now`. */
-  readonly abandoned: (now: number) => readonly { readonly call: string; readonly account: string }[]
+  readonly abandoned: (now: number) => Awaitable<readonly AbandonedCall[]>
 }
 
 /** What the spill file keeps of a command that must not be lost. */
@@ -435,7 +441,12 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
 const sweptAtOnce = 64
 
 /** Carries out a command for each; resolves with how many gave true. */
-async function inPortions<T>(all: readonly T[], act: (one: T) => Promise<boolean>): Promise<number> {
+async function inPortions<T>(
+  found: Awaitable<readonly T[]>,
+  act: (one: T) => Promise<boolean>,
+): Promise<number> {
+  // Where the database has answered at once the commands are queued at once, before what comes in meanwhile.
+  const all = found instanceof Promise ? await found : found
   let count = 0
   for (let at = 0; at < all.length; at += sweptAtOnce) {
     const done = await Promise.all(all.slice(at, at + sweptAtOnce).map(act))
@@ -475,4 +486,72 @@ const lostAttempt: Attempt = {
 
 function newLotId(): string {
   return `lot_${randomBytes(12).toString('hex')}`
+}
+
+// The ledger's time: the clock's, but never earlier than anything that is booked. A lot that was over stays over, and no
+// day begins twice, whatever happens to the clock.
+
+/** NTP corrections stay below this and need not be reported. */
+const unnoticedMs = 1_000
+
+export interface ClockParts {
+  /** Milliseconds since 1970. */
+  readonly clock: () => number
+  /** The furthest the clock may be behind the ledger's time, milliseconds, before nothing more is admitted. */
+  readonly backMs: number
+  /** Called once when the clock is found to be behind, with how far. */
+  readonly stepped: (behindMs: number) => void
+}
+
+export class LedgerClock {
+  readonly #time: ClockParts
+  readonly #booked: () => number
+  #latest = 0
+  #lastClock = 0
+  #loaded = false
+  #warned = false
+
+  /** `booked`: the latest time in the database, asked again when it may have changed. */
+  constructor(time: ClockParts, booked: () => number) {
+    this.#time = time
+    this.#booked = booked
+  }
+
+  /** Another process may have written, or our own transaction was undone: the file is asked again. */
+  forget(): void {
+    this.#loaded = false
+  }
+
+  /** Milliseconds since 1970, no less than the last time it was asked and no less than anything in the file. */
+  now(): number {
+    if (!this.#loaded) {
+      this.#latest = Math.max(this.#latest, this.#booked())
+      this.#loaded = true
+    }
+    const clock = (this.#lastClock = this.#time.clock())
+    if (clock >= this.#latest) {
+      this.#warned = false
+      return (this.#latest = clock)
+    }
+    if (!this.#warned && this.#latest - clock >= unnoticedMs) {
+      this.#warned = true
+      this.#time.stepped(this.#latest - clock)
+    }
+    return this.#latest
+  }
+
+  /** The same for what may be refused. Throws `store_unavailable` while the clock is further behind than it may be. */
+  admitting(): number {
+    const now = this.now()
+    if (!this.tooFarBehind) return now
+    const seconds = Math.round((now - this.#lastClock) / 1000)
+    throw new GatewayError('store_unavailable', {
+      message: `The clock of this machine is ${seconds} s behind the time of the ledger.`,
+      retryAfterMs: 60_000,
+    })
+  }
+
+  get tooFarBehind(): boolean {
+    return this.#latest - this.#lastClock > this.#time.backMs
+  }
 }

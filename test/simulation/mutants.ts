@@ -18,11 +18,11 @@ const store = 'src/store/sqlite/ledger/ledger-store.ts'
 const wallets = 'src/store/sqlite/ledger/wallets.ts'
 const journal = 'src/store/sqlite/ledger/journal.ts'
 const core = 'src/store/ledger-core.ts'
+const rows = 'src/store/ledger-rows.ts'
 const groups = 'src/accounts/group.ts'
 const queue = 'src/store/commits/commit-queue.ts'
 const transactions = 'src/store/sqlite/ledger/journal.ts'
 const durability = 'src/store/commits/durability.ts'
-const clock = 'src/store/sqlite/ledger/ledger-store.ts'
 const statements = 'src/store/sqlite/audit/reports.ts'
 const monthly = 'src/credits/ledger/monthly.ts'
 
@@ -109,13 +109,11 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the id of a refund is taken for another refund',
-    patches: [['src/store/sqlite/ledger/journal.ts', 'done.taken + done.debt === amount', 'amount >= 0n']],
+    patches: [[rows, 'done.taken + done.debt === amount', 'amount >= 0n']],
   },
   {
     name: 'the id of a correction is taken for another correction',
-    patches: [
-      ['src/store/sqlite/ledger/journal.ts', '|| done.taken === -amount', '|| done.taken !== amount'],
-    ],
+    patches: [[rows, '|| done.taken === -amount', '|| done.taken !== amount']],
   },
   {
     name: 'a key that replaces another begins a limit of its own',
@@ -379,15 +377,15 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the time of the ledger follows a clock that goes back',
-    patches: [[clock, 'if (clock >= this.#latest) {', 'if (clock >= 0) {']],
+    patches: [[core, 'if (clock >= this.#latest) {', 'if (clock >= 0) {']],
   },
   {
     name: 'credit is admitted however far the clock is behind',
-    patches: [[clock, 'if (!this.tooFarBehind) return now', 'if (now > 0) return now']],
+    patches: [[core, 'if (!this.tooFarBehind) return now', 'if (now > 0) return now']],
   },
   {
     name: 'a restart forgets when the last call ended',
-    patches: [[clock, 'SELECT ended_at FROM call', 'SELECT 0 FROM call']],
+    patches: [[store, 'SELECT ended_at FROM call', 'SELECT 0 FROM call']],
   },
   {
     name: 'the end of the journal is anchored before it is durable',
@@ -395,7 +393,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a lone command is answered without a sync',
-    patches: [[queue, 'this.#transactions.commitDurably!(work)', 'this.#transactions.commit(needs, work)']],
+    patches: [[queue, 'this.#transactions.commitDurably!(work)', 'this.#transactions.commit([], work)']],
   },
   {
     name: 'an answer is given before its sync',
@@ -459,7 +457,7 @@ export const mutants: readonly Mutant[] = [
       [
         queue,
         'this.#transactions.commit(needs, work)',
-        'this.#transactions.commit(needs, work, () => { for (const entry of group.slice(0, taken)) deliver(entry) })',
+        'this.#transactions.commit(needs, work, () => { for (const entry of group) if (entry.outcome) deliver(entry) })',
       ],
     ],
   },

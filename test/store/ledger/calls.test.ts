@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import type { Attempt, Served } from '../../../src/credits/ledger/ledger.ts'
-import { endedRecordOf, receiptText } from '../../../src/store/sqlite/ledger/calls.ts'
+import { endedRecordOf, receiptText } from '../../../src/store/ledger-rows.ts'
 import type { Row } from '../../../src/store/schema.ts'
 import { noon, servedBySim } from '../../credits/support.ts'
 

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { expect, test } from 'bun:test'
-import { genesis, type HashedFields, hashOf } from '../../../src/store/sqlite/ledger/journal.ts'
+import { genesis, type HashedFields, hashOf } from '../../../src/store/ledger-rows.ts'
 import { noon } from '../../credits/support.ts'
 
 const plain: HashedFields = {

@@ -5,7 +5,7 @@ import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
 import type { DayAudit } from '../../../credits/ledger/ledger.ts'
 import { readingFrom } from '../database/sqlite.ts'
-import { genesis } from '../ledger/journal.ts'
+import { genesis } from '../../ledger-rows.ts'
 import { anchoredHistory, chainOf, checks, consumptionOrder, firstBroken, result } from './audit.ts'
 import type { Row } from '../../schema.ts'
 

@@ -7,7 +7,7 @@ import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
 import { externalProcessorIds } from '../../../payments/top-up.ts'
 import { readingFrom } from '../database/sqlite.ts'
-import { genesis, hashOf } from '../ledger/journal.ts'
+import { genesis, hashOf } from '../../ledger-rows.ts'
 import { type Anchor, anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
 import type { Row } from '../../schema.ts'
 

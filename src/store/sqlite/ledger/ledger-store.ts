@@ -17,16 +17,23 @@ import type {
 } from '../../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
-import { GatewayError } from '../../../errors/errors.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import type { GroupLimits, LogSync, QueueEvents } from '../../commits/durability.ts'
-import { isAbandoned, LedgerCore, type Lives, type SpillRecord } from '../../ledger-core.ts'
+import {
+  type ClockParts,
+  isAbandoned,
+  LedgerClock,
+  LedgerCore,
+  type Lives,
+  type SpillRecord,
+} from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { auditFile } from '../audit/audit.ts'
 import { CallTable, PriceRecords, type UsageDays } from './calls.ts'
 import { isOutage, orUnavailable } from '../database/sqlite.ts'
-import { Corrections, genesis, type GroupHooks, Journal, SqliteTransactions } from './journal.ts'
+import { genesis } from '../../ledger-rows.ts'
+import { Corrections, type GroupHooks, Journal, SqliteTransactions } from './journal.ts'
 import { type CachedWallet, CreditLines, Wallets } from './wallets.ts'
 import type { Row } from '../../schema.ts'
 
@@ -216,7 +223,7 @@ function tablesOf(parts: LedgerParts) {
   const { database } = parts
   const tables = {
     parts,
-    time: new LedgerClock(database, parts.time),
+    time: new LedgerClock(parts.time, latestIn(database)),
     wallets: new Wallets(database),
     journal: new Journal(database),
     calls: new CallTable(database, parts.usage),
@@ -352,14 +359,7 @@ export interface BufferedRows {
 interface LedgerParts extends QueueEvents, Lives {
   readonly database: Database
   readonly path: string
-  readonly time: {
-    /** Milliseconds since 1970. */
-    readonly clock: () => number
-    /** The furthest the clock may be behind the ledger's time, milliseconds, before nothing more is admitted. */
-    readonly backMs: number
-    /** Called once when the clock is found to be behind, with how far. */
-    readonly stepped: (behindMs: number) => void
-  }
+  readonly time: ClockParts
   readonly limits: GroupLimits
   /** What ended calls add to their days. */
   readonly usage: UsageDays
@@ -398,66 +398,13 @@ export function register(database: Database, owner: string, now: number): void {
   insert.finalize()
 }
 
-// The ledger's time: the clock's, but never earlier than anything that is booked. A lot that was over stays over, and no
-// day begins twice, whatever happens to the clock.
-
-/** NTP corrections stay below this and need not be reported. */
-const unnoticedMs = 1_000
-
-class LedgerClock {
-  readonly #time: LedgerParts['time']
-  readonly #last: Statement<{ at: bigint }, []>
-  #latest = 0
-  #lastClock = 0
-  #loaded = false
-  #warned = false
-
-  constructor(database: Database, time: LedgerParts['time']) {
-    this.#time = time
-    // The head of the journal, and what ends or begins without an entry in it.
-    this.#last = database.prepare(
-      `SELECT max(
-         coalesce((SELECT at FROM journal ORDER BY tx DESC, leg DESC LIMIT 1), 0),
-         coalesce((SELECT ended_at FROM call ORDER BY seq DESC LIMIT 1), 0),
-         coalesce((SELECT max(opened_at) FROM open_call), 0)) AS at`,
-    )
-  }
-
-  /** Another process may have written, or our own transaction was undone: the file is asked again. */
-  forget(): void {
-    this.#loaded = false
-  }
-
-  /** Milliseconds since 1970, no less than the last time it was asked and no less than anything in the file. */
-  now(): number {
-    if (!this.#loaded) {
-      this.#latest = Math.max(this.#latest, Number(this.#last.get()?.at ?? 0n))
-      this.#loaded = true
-    }
-    const clock = (this.#lastClock = this.#time.clock())
-    if (clock >= this.#latest) {
-      this.#warned = false
-      return (this.#latest = clock)
-    }
-    if (!this.#warned && this.#latest - clock >= unnoticedMs) {
-      this.#warned = true
-      this.#time.stepped(this.#latest - clock)
-    }
-    return this.#latest
-  }
-
-  /** The same for what may be refused. Throws `store_unavailable` while the clock is further behind than it may be. */
-  admitting(): number {
-    const now = this.now()
-    if (!this.tooFarBehind) return now
-    const seconds = Math.round((now - this.#lastClock) / 1000)
-    throw new GatewayError('store_unavailable', {
-      message: `The clock of this machine is ${seconds} s behind the time of the ledger.`,
-      retryAfterMs: 60_000,
-    })
-  }
-
-  get tooFarBehind(): boolean {
-    return this.#latest - this.#lastClock > this.#time.backMs
-  }
+/** The latest time in the file: of the head of the journal, and of what ends or begins without an entry in it. */
+function latestIn(database: Database): () => number {
+  const latest = database.prepare<{ at: bigint }, []>(
+    `SELECT max(
+       coalesce((SELECT at FROM journal ORDER BY tx DESC, leg DESC LIMIT 1), 0),
+       coalesce((SELECT ended_at FROM call ORDER BY seq DESC LIMIT 1), 0),
+       coalesce((SELECT max(opened_at) FROM open_call), 0)) AS at`,
+  )
+  return () => Number(latest.get()?.at ?? 0n)
 }

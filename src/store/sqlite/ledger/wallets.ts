@@ -8,7 +8,7 @@ import type { CountedBudget, GroupCall, KeySpend } from '../../../credits/ledger
 import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../../credits/wallet.ts'
-import { groupCallIn, openCallOf } from './calls.ts'
+import { groupCallIn, openCallOf } from '../../ledger-rows.ts'
 import type { WalletSet } from '../../ledger-core.ts'
 import type { Row } from '../../schema.ts'
 import { requireOne } from '../database/sqlite.ts'

@@ -1,0 +1,363 @@
+// What the rows of the ledger say, whatever the database: a call, as receipts and recovery read it; the hash chain of the
+// journal; what a correction has done.
+
+import { tagsOf } from '../conversation/tags.ts'
+import { noUsage, tokenBuckets, type Usage } from '../conversation/usage.ts'
+import type {
+  AdjustCommand,
+  Attempt,
+  CallRecord,
+  Ending,
+  GroupCall,
+  RefundCommand,
+  Served,
+} from '../credits/ledger/ledger.ts'
+import { formatUsd, type Pico } from '../credits/money.ts'
+import { type Pool, pools } from '../credits/pool.ts'
+import type { CostLine } from '../credits/price.ts'
+import type { Checkpoint, OpenCall, Pin } from '../credits/wallet.ts'
+import { GatewayError } from '../errors/errors.ts'
+import type { ReceiptFacts } from './ledger-core.ts'
+import type { Row } from './schema.ts'
+
+/**
+ * The receipt of a row with this price version. What the row's columns say is left out, and so are empty buckets: most
+ * calls use three of ten.
+ */
+export function receiptText(
+  facts: ReceiptFacts | null,
+  attempts: readonly Attempt[],
+  priceVersion: string,
+): string | null {
+  // A call that served nothing only has attempts.
+  if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
+  const { usage, lines, served, overLimit } = facts
+  const stored: Writable<StoredReceipt> = {
+    usage: usageFacts(usage),
+    lines: lines.map(lineFacts),
+    served: served && servedFacts(served, priceVersion),
+  }
+  if (overLimit) stored.overLimit = true
+  return JSON.stringify(stored)
+}
+
+/** Nearly always the first attempt is the only one: of that, two numbers say what the rest does not. */
+function servedFacts(served: Served, priceVersion: string): StoredServed {
+  const { provider, upstreamModel, stream, attempts, firstByteMs, totalMs, finishReason } = served
+  const stored: Writable<StoredServed> = {
+    provider,
+    upstreamModel,
+    stream,
+    firstByteMs,
+    totalMs,
+    finishReason,
+  }
+  if (served.priceVersion !== priceVersion) stored.priceVersion = served.priceVersion
+  if (served.unpriced !== undefined && served.unpriced.length > 0) stored.unpriced = served.unpriced
+  if (served.route !== undefined) stored.route = served.route
+  const only = attempts[0]
+  if (attempts.length === 1 && only && isPlain(only, provider)) stored.attempt = [only.ms, only.status]
+  else stored.attempts = attempts
+  return stored
+}
+
+function isPlain({ provider, outcome, code, upstreamId, reason }: Attempt, server: string): boolean {
+  return (
+    provider === server && outcome === 'served' && code === null && upstreamId === null && reason === null
+  )
+}
+
+function lineFacts({ item, quantity, rate, amount, round }: CostLine): StoredLine {
+  const facts = [item, quantity, String(rate), String(amount)] as const
+  return round === undefined ? facts : [...facts, round]
+}
+
+export function checkpointText({ usage, cost }: Checkpoint): string {
+  return JSON.stringify({ usage: usageFacts(usage), cost: String(cost) })
+}
+
+function usageFacts(usage: Usage): Partial<Usage> {
+  const facts: { -readonly [Name in keyof Usage]?: Usage[Name] } = {}
+  for (const bucket of tokenBuckets) if (usage[bucket] !== 0) facts[bucket] = usage[bucket]
+  if (usage.toolCalls !== noUsage.toolCalls) facts.toolCalls = usage.toolCalls
+  if (usage.reportedCost !== undefined) facts.reportedCost = usage.reportedCost
+  if (usage.billed !== undefined) facts.billed = usage.billed
+  if (usage.serviceTier !== undefined) facts.serviceTier = usage.serviceTier
+  if (usage.searchContext !== undefined) facts.searchContext = usage.searchContext
+  return facts
+}
+
+function usageOf(facts: Partial<Usage>): Usage {
+  return { ...noUsage, ...facts }
+}
+
+/** A JSON array of `lot amount` pairs, so that an audit can sum the pins in SQL. */
+export function pinsText(pins: readonly Pin[]): string {
+  let text = ''
+  for (const pin of pins) text += `${text === '' ? '' : ','}["${pin.lot}",${pin.amount}]`
+  return `[${text}]`
+}
+
+// The amounts are JSON numbers beyond 2^53, which JSON.parse would round.
+const pinPattern = /\["([^"]+)",(\d+)\]/g
+
+export function pinsOf(text: string): Pin[] {
+  return Array.from(text.matchAll(pinPattern), (match) => ({ lot: match[1]!, amount: BigInt(match[2]!) }))
+}
+
+/** As `open_call.in_group` says it. A limit is a text: JSON.parse would round it. */
+interface StoredGroupCall {
+  readonly group: string
+  readonly person: string
+  readonly budgets: readonly (readonly [
+    scope: string,
+    windowStart: number,
+    windowEnd: number | null,
+    limit: string | null,
+  ])[]
+}
+
+export function groupText(inGroup: GroupCall | null): string | null {
+  if (inGroup === null) return null
+  const { group, person } = inGroup
+  const budgets = inGroup.budgets.map(
+    ({ scope, windowStart, windowEnd, limit }) =>
+      [scope, windowStart, windowEnd, limit === null ? null : String(limit)] as const,
+  )
+  return JSON.stringify({ group, person, budgets } satisfies StoredGroupCall)
+}
+
+/** The call of a group that the column says; null for a call in none. */
+export function groupCallIn(text: string | null): GroupCall | null {
+  if (text === null) return null
+  const { group, person, budgets } = JSON.parse(text) as StoredGroupCall
+  return {
+    group,
+    person,
+    budgets: budgets.map(([scope, windowStart, windowEnd, limit]) => ({
+      scope,
+      limit: limit === null ? null : BigInt(limit),
+      windowStart,
+      windowEnd,
+    })),
+  }
+}
+
+export function openCallOf(row: Row<'openCall'>): OpenCall {
+  return {
+    call: row.id,
+    key: row.key,
+    keyLimit:
+      row.key_limit === null ? null : { limit: row.key_limit, windowStart: Number(row.key_window ?? 0n) },
+    inGroup: groupCallIn(row.in_group),
+    funding: row.funding.split(',').filter(isPool),
+    hold: row.hold,
+    pins: pinsOf(row.pins),
+    owner: row.owner,
+    leaseUntil: Number(row.lease_until),
+    checkpoint: checkpointOf(row.progress),
+    model: row.model,
+    tags: row.tags,
+    priceVersion: row.price_version,
+    openedAt: Number(row.opened_at),
+  }
+}
+
+function isPool(name: string): name is Pool {
+  return (pools as readonly string[]).includes(name)
+}
+
+function checkpointOf(text: string | null): Checkpoint | null {
+  if (text === null) return null
+  const facts = JSON.parse(text) as { usage: Partial<Usage>; cost: string }
+  return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }
+}
+
+export function openRecordOf(row: Row<'openCall'>): CallRecord {
+  return {
+    ...factsOf(row),
+    state: 'open',
+    endedAt: null,
+    cost: 0n,
+    charged: 0n,
+    absorbed: 0n,
+    estimated: false,
+    usage: null,
+    lines: [],
+    ending: null,
+    released: null,
+    served: null,
+    overLimit: false,
+    attempts: [],
+    drawn: [],
+  }
+}
+
+export function endedRecordOf(row: Row<'call'>, drawn: CallRecord['drawn']): CallRecord {
+  const stored = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt | StoredAttempts)
+  const facts = stored !== null && 'usage' in stored ? stored : null
+  const served = facts?.served ? servedOf(facts.served, row) : null
+  return {
+    ...factsOf(row),
+    state: row.state,
+    endedAt: Number(row.ended_at),
+    cost: row.cost,
+    charged: row.charged,
+    absorbed: row.absorbed,
+    estimated: row.estimated === 1n,
+    usage: facts ? usageOf(facts.usage) : null,
+    lines: facts
+      ? facts.lines.map(([item, quantity, rate, amount, round]) => ({
+          item,
+          quantity,
+          rate: BigInt(rate),
+          amount: BigInt(amount),
+          ...(round === undefined ? {} : { round }),
+        }))
+      : [],
+    ending: row.state === 'settled' ? (row.ending as Ending) : null,
+    released: row.state === 'voided' ? row.ending : null,
+    served,
+    overLimit: facts?.overLimit === true,
+    attempts: attemptsOf(
+      stored !== null && 'attempts' in stored ? stored.attempts : (served?.attempts ?? []),
+    ),
+    drawn,
+  }
+}
+
+/** Calls of earlier versions have everything in `served`, whatever the columns say. */
+function servedOf(stored: StoredServed, row: Row<'call'>): Served {
+  const { attempt, attempts, ...facts } = stored
+  return {
+    ...facts,
+    upstreamId: stored.upstreamId ?? row.upstream_id,
+    priceVersion: stored.priceVersion ?? row.price_version,
+    attempts: attempt ? [plainAttempt(stored.provider, ...attempt)] : (attempts ?? []),
+  }
+}
+
+function plainAttempt(provider: string, ms: number, status: number | null): Attempt {
+  return { provider, outcome: 'served', code: null, upstreamId: null, ms, status, reason: null }
+}
+
+/** Calls of earlier versions have attempts without status and reason. */
+function attemptsOf(attempts: readonly Attempt[]): readonly Attempt[] {
+  return attempts.map((attempt) => ({
+    ...attempt,
+    status: attempt.status ?? null,
+    reason: attempt.reason ?? null,
+  }))
+}
+
+function factsOf(row: Row<'openCall'> | Row<'call'>) {
+  return {
+    call: row.id,
+    account: row.account,
+    key: row.key,
+    inGroup: groupCallIn(row.in_group),
+    model: row.model,
+    tags: tagsOf(row.tags),
+    priceVersion: row.price_version,
+    hold: row.hold,
+    openedAt: Number(row.opened_at),
+  }
+}
+
+interface StoredAttempts {
+  readonly attempts: readonly Attempt[]
+}
+
+type StoredLine = readonly [CostLine['item'], number, string, string, number?]
+
+interface StoredReceipt {
+  readonly usage: Partial<Usage>
+  readonly lines: readonly StoredLine[]
+  readonly served: StoredServed | null
+  readonly overLimit?: true
+}
+
+/** `attempt`: milliseconds and status of the one attempt that served, in place of `attempts`. */
+type StoredServed = Omit<Served, 'upstreamId' | 'priceVersion' | 'attempts'> &
+  Partial<Pick<Served, 'upstreamId' | 'priceVersion' | 'attempts'>> & {
+    readonly attempt?: readonly [ms: number, status: number | null]
+  }
+
+// The hash chain of the journal: every line carries the hash of the one before.
+
+/** The hash before the first line. */
+export const genesis = new Uint8Array(32)
+
+export type HashedFields = Pick<Row<'journal'>, 'kind' | 'account' | 'lot' | 'amount'> & {
+  readonly tx: bigint | number
+  readonly leg: bigint | number
+  readonly at: bigint | number
+}
+
+/**
+ * SHA-256 over the hash before, in hex, and a JSON array of the fields as strings: no two different lines look the
+ * same to it, and anybody can compute it again with a shell.
+ */
+export function hashOf(previous: Uint8Array, row: HashedFields): Uint8Array<ArrayBuffer> {
+  const hash = new Uint8Array(32)
+  Bun.SHA256.hash(previous.toHex() + fieldsText(row), hash)
+  return hash
+}
+
+/** What JSON.stringify makes of the fields as strings, at a third of its time where nothing has to be escaped. */
+function fieldsText({ tx, leg, kind, account, lot, amount, at }: HashedFields): string {
+  if (!isPlainText(kind) || !isPlainText(account) || !(lot === null || isPlainText(lot)))
+    return JSON.stringify([`${tx}`, `${leg}`, kind, account, lot, `${amount}`, `${at}`])
+  const lotText = lot === null ? 'null' : `"${lot}"`
+  return `["${tx}","${leg}","${kind}","${account}",${lotText},"${amount}","${at}"]`
+}
+
+const plainText = /^[ !#-[\]-~]*$/
+
+function isPlainText(text: string): boolean {
+  return plainText.test(text)
+}
+
+// Refunds and adjustments: each once for its id, with the answer that was given.
+
+/** What a correction did, in picodollars. */
+interface Corrected {
+  readonly taken: Pico
+  readonly debt: Pico
+}
+
+type CorrectionRow = Row<'correction', 'account' | 'kind' | 'lot' | 'taken' | 'debt'>
+
+/** What the refund with this id has done before. Throws `idempotency_conflict` when the row is another one's. */
+export function doneBy(
+  { account, lot, amount }: RefundCommand,
+  done: CorrectionRow | null | undefined,
+): Corrected | undefined {
+  if (!done) return undefined
+  // Older rows do not name the lot.
+  const sameLot = done.lot === null || done.lot === lot
+  if (done.kind === 'refund' && done.account === account && sameLot && done.taken + done.debt === amount)
+    return done
+  throw conflictWith(done)
+}
+
+/** Whether the adjustment with this id was made before. Throws `idempotency_conflict` when the row is another one's. */
+export function isDone({ account, amount }: AdjustCommand, done: CorrectionRow | null | undefined): boolean {
+  if (!done) return false
+  // Older rows have no amount.
+  const sameAmount = done.taken === 0n || done.taken === -amount
+  if (done.kind === 'adjust' && done.account === account && sameAmount) return true
+  throw conflictWith(done)
+}
+
+function conflictWith({ kind, account, taken, debt }: CorrectionRow): GatewayError {
+  const what =
+    kind === 'refund'
+      ? `refunded ${formatUsd(taken + debt)} USD`
+      : `adjusted credit by ${formatUsd(-taken)} USD`
+  return new GatewayError('idempotency_conflict', {
+    message: `This id has ${what} for the account ${account} before.`,
+  })
+}
+
+type Writable<T> = { -readonly [Field in keyof T]: T[Field] }
