@@ -221,5 +221,7 @@ function withdraw({ data_dir }: Config, log: Log): void {
 }
 
 function groupLimits({ ledger }: Config) {
-  return { max: ledger.group_max, waitMs: ledger.group_wait_ms, queue: ledger.queue_max }
+  const { group_max: max, group_wait_ms: waitMs, queue_max: queue } = ledger
+  // SQLite is locked while commands are decided, so that is as long as a group may take in all.
+  return { max, waitMs, decideMs: waitMs, queue }
 }

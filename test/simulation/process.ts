@@ -52,7 +52,7 @@ export interface World {
 }
 
 // Groups are as large as they become: the real limit is one of real time.
-const limits: GroupLimits = { max: 64, waitMs: 1e9, queue: 24, loneSyncMs: 1, soonMs: 2 }
+const limits: GroupLimits = { max: 64, waitMs: 1e9, decideMs: 1e9, queue: 24, loneSyncMs: 1, soonMs: 2 }
 
 export class SimulatedProcess {
   readonly owner: string

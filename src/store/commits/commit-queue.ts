@@ -26,6 +26,8 @@ const busyRetryMs = 5
 /** How long a lock of another process may last before it counts as an outage. */
 const busyPatienceMs = 1000
 const outageRetryMs = 250
+/** A commit under way for longer is as good as an outage to whoever can be refused: the database may never answer. */
+const slowCommitMs = 1000
 /** How long the end of a call waits for the disk before its caller gets an error; the command itself is kept. */
 const endPatienceMs = 5000
 /** Each may be as large as an answer. */
@@ -56,6 +58,8 @@ export class CommitQueue {
   #laterTimer: ReturnType<typeof setTimeout> | undefined
   /** The commit that is under way. */
   #committing: Promise<void> | undefined
+  /** Whether that has taken too long. */
+  #slow = false
   #busySince: number | null = null
   #down = false
   #retry: ReturnType<typeof setTimeout> | undefined
@@ -120,7 +124,7 @@ export class CommitQueue {
 
   /** A disk that answers no sync is as good as none, though commits still get as far as the kernel. */
   get #admits(): boolean {
-    return !this.#down && !this.#closing && !this.#durability.lost && !this.#durability.stalled
+    return !this.#down && !this.#slow && !this.#closing && !this.#durability.lost && !this.#durability.stalled
   }
 
   #refusal(): Promise<never> | undefined {
@@ -227,19 +231,35 @@ export class CommitQueue {
     }
   }
 
-  /** Runs a transaction, the only one at its time. */
-  async #commit(needs: readonly NeededRows[], work: () => void): Promise<void> {
+  /** Runs a transaction, the only one at its time, for these commands. */
+  async #commit(group: readonly Entry[], work: () => void): Promise<void> {
     while (this.#committing) await this.#committing
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#committing = promise
     const since = performance.now()
+    let watch: ReturnType<typeof setTimeout> | undefined
     try {
-      await this.#transactions.commit(needs, work)
+      const needs = group.map(({ need }) => need)
+      const committed = this.#transactions.commit(needs, work)
+      if (committed instanceof Promise) watch = setTimeout(() => (watch = this.#onSlow(group)), slowCommitMs)
+      await committed
       this.#commitTimes.observe(performance.now() - since)
     } finally {
+      clearInterval(watch)
+      this.#slow = false
       this.#committing = undefined
       resolve()
     }
+  }
+
+  /**
+   * The database does not answer a commit. Until it does nothing more is admitted, and ends of calls get an error when
+   * their patience is over; they are kept, and so is what the commit under way has decided.
+   */
+  #onSlow(group: readonly Entry[]): ReturnType<typeof setInterval> {
+    this.#slow = true
+    this.#refuseAdmissions()
+    return setInterval(() => this.#giveUpLate([...group, ...this.#queue]), outageRetryMs)
   }
 
   #goOn(): void {
@@ -249,10 +269,9 @@ export class CommitQueue {
   /** One transaction for the group. What did not fit into the time goes back to the head of the queue. */
   async #commitGroup(group: Entry[]): Promise<void> {
     let taken = 0
-    const needs = group.map(({ need }) => need)
     const work = () => {
       taken = 0
-      const until = performance.now() + this.#limits.waitMs
+      const until = performance.now() + this.#limits.decideMs
       for (const entry of group) {
         if (taken > 0 && performance.now() > until) break
         taken++
@@ -265,7 +284,7 @@ export class CommitQueue {
       this.#busySince = null
       return deliver(first)
     }
-    await this.#commit(needs, work)
+    await this.#commit(group, work)
     this.#busySince = null
     this.#queue.unshift(...group.slice(taken))
     // Before the answers: commands that follow an answer wait for the sync under way.
@@ -386,14 +405,25 @@ export class CommitQueue {
     this.#down = true
     if (error !== undefined) this.#unwritable?.(error)
     this.#busySince = null
+    this.#refuseAdmissions()
+    this.#spill.keep(this.#queue)
+    this.#giveUpLate(this.#queue)
+    clearTimeout(this.#retry)
+    this.#retry = setTimeout(() => void this.#retryQueue(), outageRetryMs)
+  }
+
+  /** Of what waits. */
+  #refuseAdmissions(): void {
     const admissions = this.#queue.filter((entry) => entry.record === undefined)
     this.#queue = this.#queue.filter((entry) => entry.record !== undefined)
     for (const entry of admissions) entry.reject(unavailable(undefined))
-    this.#spill.keep(this.#queue)
+  }
+
+  /** To the callers of ends of calls that have waited for long enough. The commands themselves are kept. */
+  #giveUpLate(entries: readonly Entry[]): void {
     const late = performance.now() - endPatienceMs
-    for (const entry of this.#queue) if (entry.queuedAt < late) entry.reject(unavailable(undefined))
-    clearTimeout(this.#retry)
-    this.#retry = setTimeout(() => void this.#retryQueue(), outageRetryMs)
+    for (const entry of entries)
+      if (entry.record !== undefined && entry.queuedAt < late) entry.reject(unavailable(undefined))
   }
 
   async #retryQueue(): Promise<void> {

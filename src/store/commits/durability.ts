@@ -16,7 +16,7 @@ import {
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import type { Awaitable } from '../../async/async.ts'
-import type { Haste } from '../../credits/ledger/ledger.ts'
+import type { GroupCall, Haste, KeyLimit } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { Histogram } from '../../observe/call-log.ts'
 
@@ -251,6 +251,8 @@ export interface GroupLimits {
   readonly max: number
   /** The longest one transaction gathers, milliseconds. */
   readonly waitMs: number
+  /** The longest that the commands of a group are decided, milliseconds; the rest go into the next one. */
+  readonly decideMs: number
   /** The most commands that wait; beyond it admissions are refused. */
   readonly queue: number
   /** How quick the disk must have been for the queue's thread to wait for it with a lone command, milliseconds; 0: never. */
@@ -259,11 +261,19 @@ export interface GroupLimits {
   readonly soonMs: number
 }
 
-export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096, loneSyncMs: 1, soonMs: 2 }
+export const defaultGroupLimits: GroupLimits = {
+  max: 64,
+  waitMs: 2,
+  decideMs: 2,
+  queue: 4096,
+  loneSyncMs: 1,
+  soonMs: 2,
+}
 
 /**
  * The rows that a command will need, named before it runs. A database in this process loads it when the command asks; one
- * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
+ * across the network loads it for a whole group beforehand. What an open call holds of its key and its budgets comes with
+ * the wallet that it is open in.
  */
 export interface NeededRows {
   readonly account?: string
@@ -273,6 +283,10 @@ export interface NeededRows {
   /** The id of a refund or an adjustment. */
   readonly correction?: string
   readonly lot?: string
+  /** Of a hold: its key, whose spending counts where there is a limit, and its budgets. */
+  readonly key?: string | null
+  readonly keyLimit?: KeyLimit | null
+  readonly inGroup?: GroupCall | null
 }
 
 /**

@@ -1,7 +1,7 @@
 // The queue of commands over a database that takes its time, as one across a network does: it commits later, in order,
 // one group at a time, and what goes wrong costs nobody an answer.
 
-import { describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, jest, test } from 'bun:test'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { CommitQueue } from '../../../src/store/commits/commit-queue.ts'
 import {
@@ -62,6 +62,20 @@ class SlowDatabase implements Transactions {
   }
 
   close(): void {}
+}
+
+/** Answers its first commit when it thaws, and the next ones at once. */
+class FrozenDatabase extends SlowDatabase {
+  readonly #asked = Promise.withResolvers<void>()
+  readonly #thawed = Promise.withResolvers<void>()
+  readonly asked = this.#asked.promise
+  readonly thaw = this.#thawed.resolve
+
+  override async commit<T>(_needs: readonly NeededRows[], run: () => T): Promise<T> {
+    this.#asked.resolve()
+    await this.#thawed.promise
+    return run()
+  }
 }
 
 function queueOn(database: Transactions) {
@@ -238,7 +252,7 @@ describe('gathering', () => {
 
   test('commands share a group for as long as each turn of the loop brings more; one alone waits for nobody', async () => {
     const database = new QuickDatabase()
-    const queue = new CommitQueue(database, { ...defaultGroupLimits, waitMs: 60_000 })
+    const queue = new CommitQueue(database, { ...defaultGroupLimits, waitMs: 60_000, decideMs: 60_000 })
     const commands = [queue.admit({}, () => 1)]
     await turn()
     expect(database.groups).toEqual([1])
@@ -260,10 +274,40 @@ describe('gathering', () => {
     ['the time for it', { max: 64, waitMs: 0 }],
   ] as const)('%p ends it', async (_, limits) => {
     const database = new QuickDatabase()
-    const queue = new CommitQueue(database, { ...defaultGroupLimits, ...limits })
+    const queue = new CommitQueue(database, { ...defaultGroupLimits, decideMs: 60_000, ...limits })
     const commands = [1, 2, 3].map(() => queue.admit({}, () => 1))
     await turn()
     expect(database.groups).not.toEqual([])
     await Promise.all(commands)
+  })
+})
+
+describe('a commit that the database does not answer', () => {
+  afterEach(() => {
+    jest.useRealTimers()
+  })
+
+  test('refuses admissions after a second and the callers of ends after five, and loses neither of what it decided', async () => {
+    jest.useFakeTimers()
+    const database = new FrozenDatabase()
+    const queue = queueOn(database)
+    const ended = (at: string) => queue.conclude({}, () => at, { end: at })
+    const held = queue.admit({}, () => 'held')
+    await database.asked
+    const waiting = [queue.admit({}, () => 'late'), ended('waits')]
+    const outcomes = Promise.allSettled(waiting)
+    expect(queue.writable).toBe(true)
+    jest.advanceTimersByTime(1_000)
+    expect(queue.writable).toBe(false)
+    await expect(waiting[0]!).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(queue.admit({}, () => 'more')).rejects.toMatchObject({ code: 'store_unavailable' })
+    expect(queue.waiting).toBe(1)
+    jest.advanceTimersByTime(5_000)
+    await expect(waiting[1]!).rejects.toMatchObject({ code: 'store_unavailable' })
+    expect(queue.waiting).toBe(1)
+    database.thaw()
+    expect(await held).toBe('held')
+    expect(queue.writable).toBe(true)
+    await outcomes
   })
 })

@@ -96,7 +96,7 @@ function benchWith(limits: Partial<GroupLimits>): Bench {
     path: dir.join('weir.db'),
     time: { clock: () => noon, backMs: 0, stepped: () => undefined },
     // However slow the machine is, what is queued at once is one group.
-    limits: { ...defaultGroupLimits, waitMs: 60_000, ...limits },
+    limits: { ...defaultGroupLimits, waitMs: 60_000, decideMs: 60_000, ...limits },
     usage: new UsageDays(database),
     bufferedRows: [],
     isDead: () => false,
