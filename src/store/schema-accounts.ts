@@ -98,7 +98,7 @@ export function accountTables(c: typeof columns) {
     },
     (t) => [
       c.partialIndex('account_group_parent', sql`parent is not null`, t.parent),
-      c.check('account_group_window', sql`window in ('day', 'week', 'month', 'none')`),
+      c.check('account_group_window', sql`${c.columnOf('window')} in ('day', 'week', 'month', 'none')`),
       c.check('account_group_budget', sql`budget >= 0 and member_budget >= 0`),
     ],
   )
@@ -268,7 +268,7 @@ function signInTables(c: typeof columns) {
   const act = c.table(
     'act',
     {
-      seq: c.whole('seq').primaryKey(),
+      seq: c.sequence('seq').primaryKey(),
       at: c.time('at').notNull(),
       /** The id of the operator's account, or `cli:<system user>` for the command line. */
       operator: c.string('operator').notNull(),

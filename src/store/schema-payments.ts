@@ -66,7 +66,10 @@ export function paymentTables(c: typeof columns) {
       ),
       c.check('top_up_amount', sql`amount > 0 and rate > 0 and refunded between 0 and amount`),
       c.check('top_up_paid', sql`(payment_id is null) = (paid_at is null)`),
-      c.check('top_up_credited', sql`credited_at is null or (paid_at is not null and test = (lot is null))`),
+      c.check(
+        'top_up_credited',
+        sql`credited_at is null or (paid_at is not null and test = ${c.flagOf(sql`lot is null`)})`,
+      ),
     ],
   )
 

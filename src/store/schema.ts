@@ -26,6 +26,7 @@ function ledgerTables(c: typeof columns) {
   const journal = c.table(
     'journal',
     {
+      ...c.shared.journal(),
       /** Transactions are numbered without gaps; (tx, leg) is the order of the hash chain. */
       tx: c.whole('tx').notNull(),
       leg: c.whole('leg').notNull(),
@@ -38,7 +39,10 @@ function ledgerTables(c: typeof columns) {
       prevHash: c.bytes('prev_hash').notNull(),
       hash: c.bytes('hash').notNull(),
     },
-    (t) => [c.primaryKey({ columns: [t.tx, t.leg] }), c.check('journal_amount', sql`amount <> 0`)],
+    (t) => [
+      c.primaryKey({ columns: [...c.shared.chain(t), t.tx, t.leg] }),
+      c.check('journal_amount', sql`amount <> 0`),
+    ],
   )
 
   const wallet = c.table(
@@ -83,12 +87,12 @@ function ledgerTables(c: typeof columns) {
       c.partialIndex('lot_expiry', sql`live = 1`, t.expiresAt),
       c.index('lot_account').on(t.account, t.pool, t.expiresAt),
       // Every borrowing call has a loan lot: sums over other lots must not read those.
-      c.partialIndex('lot_owned', sql`id not glob 'line_*'`, t.account),
+      c.partialIndex('lot_owned', c.beginsOtherwise('id', 'line_'), t.account),
       c.check('lot_pool', sql`pool in (${poolList})`),
       c.check('lot_granted', sql`granted between 1 and 1000000000000000000`),
       c.check('lot_parts', sql`expired >= 0 and refunded >= 0 and remaining + expired + refunded <= granted`),
       c.check('lot_pinned', sql`pinned between 0 and remaining`),
-      c.check('lot_live_means', sql`live = (remaining > 0)`),
+      c.check('lot_live_means', sql`live = ${c.flagOf(sql`remaining > 0`)}`),
     ],
   )
 
@@ -121,14 +125,14 @@ function ledgerTables(c: typeof columns) {
       /** What it is for, a JSON object of texts; null without any. */
       tags: c.json('tags'),
     },
-    () => [c.check('open_call_hold', sql`hold >= 0`)],
+    (t) => [c.check('open_call_hold', sql`hold >= 0`), ...c.shared.openCallIndexes(t)],
   )
 
   /** Ended calls: each row is written once, with everything for its receipt. */
   const call = c.table(
     'call',
     {
-      seq: c.whole('seq').primaryKey(),
+      seq: c.sequence('seq').primaryKey(),
       id: c.string('id').notNull(),
       account: c.string('account').notNull(),
       key: c.string('key'),
@@ -150,15 +154,14 @@ function ledgerTables(c: typeof columns) {
       receipt: c.json('receipt'),
       /** As in `open_call`. */
       inGroup: c.json('in_group'),
+      ...c.shared.call(),
       settleTx: c.whole('settle_tx'),
       tags: c.json('tags'),
     },
     (t) => [
       c.uniqueIndex('call_id').on(t.id),
-      c.partialUniqueIndex('call_settle_tx', sql`settle_tx is not null`, t.settleTx),
-      // Providers' ids are in no order. In blocks of 512 calls (seven pages) the ids of a commit share recently used
-      // pages; over all calls each would change a page of its own, which cost more than the rest of a settle.
-      c.partialIndex('call_upstream', sql`upstream_id is not null`, sql`seq >> 9`, t.upstreamId),
+      c.partialUniqueIndex('call_settle_tx', sql`settle_tx is not null`, ...c.shared.chain(t), t.settleTx),
+      c.partialIndex('call_upstream', sql`upstream_id is not null`, ...c.blockOfCalls, t.upstreamId),
       c.check('call_state', sql`state in ('settled', 'voided')`),
       c.check('call_cost', sql`cost = charged + absorbed and charged >= 0 and absorbed >= 0`),
       c.check('call_void', sql`state <> 'voided' or (cost = 0 and settle_tx is null)`),
@@ -199,6 +202,7 @@ function ledgerTables(c: typeof columns) {
       /** When the window began. */
       window: c.time('window').notNull(),
       spent: c.money('spent').notNull(),
+      ...c.shared.budgetSpend(),
     },
     (t) => [c.primaryKey({ columns: [t.scope, t.window] }), c.check('budget_spend_spent', sql`spent >= 0`)],
   )
@@ -269,7 +273,7 @@ function recordTables(c: typeof columns) {
   const requestLog = c.table(
     'request_log',
     {
-      seq: c.whole('seq').primaryKey(),
+      seq: c.sequence('seq').primaryKey(),
       requestId: c.string('request_id').notNull(),
       at: c.time('at').notNull(),
       account: c.string('account').notNull(),
@@ -529,10 +533,11 @@ function recordTables(c: typeof columns) {
       channel: c.string('channel').notNull(),
       /** Empty for refusals of unknown models. */
       model: c.string('model').notNull(),
+      ...c.shared.usageTotal(),
       ...usageFigures(),
     },
     (t) => [
-      c.primaryKey({ columns: [t.day, t.channel, t.model] }),
+      c.primaryKey({ columns: [t.day, t.channel, t.model, ...c.shared.chain(t)] }),
       c.check('usage_total_channel', sql`channel in ('api', 'app')`),
     ],
   )
@@ -566,9 +571,10 @@ function recordTables(c: typeof columns) {
       value: c.string('value').notNull(),
       channel: c.string('channel').notNull(),
       model: c.string('model').notNull(),
+      ...c.shared.usageTotal(),
       ...usageFigures(),
     },
-    (t) => [c.primaryKey({ columns: [t.tag, t.day, t.value, t.channel, t.model] })],
+    (t) => [c.primaryKey({ columns: [t.tag, t.day, t.value, t.channel, t.model, ...c.shared.chain(t)] })],
   )
 
   return {

@@ -1,0 +1,120 @@
+// One connection to PostgreSQL. Statements go out in the order in which they are given, together where nobody waits in
+// between, and each is waited for only so long.
+
+import { type ReservedSQL, SQL } from 'bun'
+
+export type Value = string | bigint | null
+
+/** How long a statement may take on our side: a server that hangs would leave it pending for ever. */
+const deadlineMs = 5_000
+const connectMs = 5_000
+/** A pool with a reserved client has been seen never to close. */
+const closeMs = 500
+
+/** No answer came, or none can come: whether the statement was carried out is not known. */
+export class ConnectionLost extends Error {}
+
+export interface ConnectionOptions {
+  /** Of the session, such as `enable_seqscan = off`. */
+  readonly settings?: readonly string[]
+  /** The longest that a statement may take, milliseconds. */
+  readonly deadlineMs?: number
+}
+
+export class Connection {
+  readonly #url: string
+  readonly #settings: readonly string[]
+  readonly #deadlineMs: number
+  #pool: SQL | undefined
+  #client: ReservedSQL | undefined
+
+  constructor(url: string, { settings = [], deadlineMs: most = deadlineMs }: ConnectionOptions = {}) {
+    this.#url = url
+    this.#settings = settings
+    this.#deadlineMs = most
+  }
+
+  /** Throws ConnectionLost when the server cannot be reached. */
+  async open(): Promise<void> {
+    const pool = new SQL({
+      url: this.#url,
+      max: 1,
+      // Otherwise integers of 8 bytes come as texts.
+      bigint: true,
+      connectionTimeout: connectMs / 1000,
+      idleTimeout: 0,
+      maxLifetime: 0,
+    })
+    this.#pool = pool
+    this.#client = await this.#within(pool.reserve())
+    if (this.#settings.length > 0) await this.run(this.#settings.map((each) => `SET ${each}`).join('; '))
+  }
+
+  /**
+   * Sends a statement now, whether or not the promise is awaited: rows as objects, integers as bigint. Rejects with
+   * ConnectionLost where no answer has come, else with what the server says (`stateOf`).
+   */
+  send<Row>(text: string, values: readonly Value[] = []): Promise<readonly Row[]> {
+    const client = this.#client
+    if (!client) return Promise.reject(new ConnectionLost('not connected'))
+    // Queries are lazy: without `execute` they would go out in the order in which they are awaited.
+    return this.#within(client.unsafe<Row[]>(text, [...values]).execute())
+  }
+
+  /** Several statements without values, in one transaction of their own unless they say otherwise. */
+  async run(text: string): Promise<void> {
+    const client = this.#client
+    if (!client) throw new ConnectionLost('not connected')
+    await this.#within(client.unsafe(text).simple().execute())
+  }
+
+  async #within<T>(answer: Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>()
+    const timer = setTimeout(() => late.reject(new ConnectionLost('no answer')), this.#deadlineMs)
+    try {
+      return await Promise.race([answer, late.promise])
+    } catch (error) {
+      throw isLoss(error) ? new ConnectionLost('the connection was lost', { cause: error }) : error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Begins anew: what was sent before may still be carried out, and nobody will hear of it. */
+  async renew(): Promise<void> {
+    void this.close()
+    await this.open()
+  }
+
+  async close(): Promise<void> {
+    const pool = this.#pool
+    const client = this.#client
+    this.#pool = undefined
+    this.#client = undefined
+    // While a client is reserved, closing the pool leaves the connection open.
+    await Promise.resolve(client?.release()).catch(() => undefined)
+    await Promise.race([pool?.close({ timeout: 0 }), Bun.sleep(closeMs)]).catch(() => undefined)
+  }
+}
+
+/** The SQLSTATE of an error of the server; empty for any other. */
+export function stateOf(error: unknown): string {
+  return error instanceof SQL.PostgresError ? String(error.errno ?? '') : ''
+}
+
+/** Whether no later statement on the connection can be answered either. */
+function isLoss(error: unknown): boolean {
+  if (error instanceof ConnectionLost) return true
+  // 08: connection; 57P0x: the server is ending; 25006: it only reads, as a replica does; 53300: too many connections.
+  if (/^(08|57P0|25006|53300)/.test(stateOf(error))) return true
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(code) || unreachable.has(code)
+}
+
+const unreachable: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'FailedToOpenSocket',
+])

@@ -1,0 +1,40 @@
+// All tables on PostgreSQL: those of ../schema.ts, and what keeps several writing processes apart. drizzle-kit reads
+// this file for the migrations; nothing else does.
+
+import type * as sqlite from '../columns.ts'
+import { defineTables } from '../schema.ts'
+import * as columns from './columns.ts'
+
+const forPostgres: unknown = columns
+const tables = defineTables(forPostgres as typeof sqlite)
+
+/** A process that writes to the ledger, with the end of its own hash chain. */
+export const chain = columns.table('chain', {
+  id: columns.sequence('id').primaryKey(),
+  owner: columns.string('owner').notNull().unique(),
+  /** Counts who has taken the chain: a statement that was sent before does nothing. */
+  epoch: columns.whole('epoch').notNull(),
+  /** How many groups it has committed. */
+  batch: columns.whole('batch').notNull(),
+  tx: columns.whole('tx').notNull(),
+  head: columns.bytes('head').notNull(),
+  /** The ledger's time of its last group. */
+  at: columns.time('at').notNull(),
+})
+
+/** One row an account: whoever changes its wallet locks this, and counts its version. */
+export const walletHead = columns.table('wallet_head', {
+  account: columns.string('account').primaryKey(),
+  version: columns.whole('version').notNull(),
+  /** The ledger's time of its last change: no booking of the account is earlier. */
+  at: columns.time('at').notNull(),
+})
+
+export const { account, act, allowance, apiKey, attempt, call, conversation, correction } = tables
+export const { accountGroup, budgetSpend, groupMember, consoleSettings, upkeep } = tables
+export const { background, backgroundEvents, creditLine, itemConversation, itemConversationItem } = tables
+export const { idempotency, identity, journal, keySpend, lot, managementKey, mcpServer, openCall } = tables
+export const { passkey, paymentEvent, paymentRefund, paymentReversal, priceVersion, requestLog } = tables
+export const { requestTag, response, responsePart, server, session, signature, subscription } = tables
+export const { ticket, topUp, usageDay, usageTag, usageTagTotal, usageTotal, voucher, wallet } = tables
+export const { webhook, webhookDelivery, welcome } = tables

