@@ -834,4 +834,9 @@ INSERT INTO usage_tag_total SELECT tag, day, value, CASE \`key\` WHEN '' THEN 'a
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  {
+    name: '0033_monthly_credit',
+    sql: `ALTER TABLE \`account\` ADD \`monthly_credit\` integer;
+`,
+  },
 ]

@@ -370,6 +370,8 @@ export interface Account {
   readonly role: Role
   /** When the address was proven, or vouched for by an operator; null until then. */
   readonly verifiedAt: number | null
+  /** Purchased credit that it has each month, picodollars; zero for none. */
+  readonly monthlyCredit: bigint
 }
 
 /** Operators may change what belongs to others, users only what is their own. */
@@ -383,6 +385,18 @@ export interface NewAccount {
   readonly verifiedAt?: number | null
   /** The hash of its password; none when left out. */
   readonly password?: string
+  /** Nothing when left out. */
+  readonly allowances?: NewcomerAllowances
+}
+
+/** What an account gets whose address an operator or the single sign-on vouches for, in one write with it. */
+export interface NewcomerAllowances {
+  /** Purchased credit of each month, picodollars; zero for none. */
+  readonly monthlyCredit: bigint
+  /** How much it may owe, picodollars. */
+  readonly creditLine: bigint
+  /** The group that it becomes a member of, if there is such a group. */
+  readonly group: string | undefined
 }
 
 export interface AccountQuery {
@@ -468,6 +482,8 @@ export interface AccountStore {
   pauseKey(id: string, pause: KeyPause | null): Awaitable<boolean>
   /** Changes the expiry of a key, for a rotation with overlap. */
   expireKey(id: string, at: number): Awaitable<boolean>
+  /** Sets what the account has each month, picodollars; takes effect like a revocation. */
+  setMonthlyCredit(id: string, amount: bigint): Awaitable<void>
   /** Refuses the account's calls; takes effect like a revocation. False for an unknown or deleted account. */
   suspend(id: string): Awaitable<boolean>
   resume(id: string): Awaitable<boolean>
@@ -530,6 +546,11 @@ export function throughRoute(caller: Caller, route: string): Caller {
 /** Whose credit pays for the caller's calls: the account's own, or that of its key's group. */
 export function payerOf({ account, standing }: Pick<Caller, 'account' | 'standing'>): string {
   return standing?.payer ?? account.id
+}
+
+/** Whether the caller's calls spend credit that the account has each month. */
+export function hasMonthly({ account, mode, standing }: Caller): boolean {
+  return account.monthlyCredit > 0n && mode === 'live' && !account.suspended && standing?.payer == null
 }
 
 /** The standing of a key in its group. Rejects with `api_key_revoked` where it has none any more. */

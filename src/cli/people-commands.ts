@@ -106,10 +106,16 @@ export function accountCommands(weir: Command, run: Run): void {
     .action(run(async () => (await import('./commands/accounts.ts')).resumeAccount))
   group
     .command('set')
-    .description('say how much an account may owe; what it owes is paid by its next credit')
+    .description(
+      'say how much an account may owe, and what it has each month; what it owes is paid by its next credit',
+    )
     .argument('[account]', 'its id or e-mail address')
     .option('--account <account>', 'the same')
-    .requiredOption('--credit-line <usd>', 'US dollars such as 500, unlimited, or none')
+    .option('--credit-line <usd>', 'how much it may owe: US dollars such as 500, unlimited, or none')
+    .option(
+      '--monthly-usd <usd>',
+      'purchased credit that ends with its month: US dollars such as 20, or none',
+    )
     .action(run(async () => (await import('./commands/accounts.ts')).setAccount))
   group
     .command('link')

@@ -2,7 +2,9 @@
 
 import { z } from 'zod'
 import { isNetwork } from '../accounts/identity/network.ts'
-import { baseUrl, day, milliseconds, note, secret, section, usdAmount, whole } from './fields.ts'
+import { parseCreditLine } from '../credits/balance.ts'
+import { usd } from '../credits/money.ts'
+import { baseUrl, day, grantedUsd, milliseconds, note, secret, section, usdAmount, whole } from './fields.ts'
 
 /** An address, or a range of addresses as CIDR; without short forms, which programs read differently. */
 export const networkRange = z.string().refine(isNetwork, {
@@ -36,6 +38,27 @@ export const accountSettings = section({
   sign_ups_per_network: whole('Accounts opened from one network in an hour', 5, 1, 100_000),
   sign_ups: whole('Accounts opened in ten minutes', 50, 1, 1_000_000),
   mails_per_address: whole('Mails to one address in an hour', 3, 1, 1_000),
+  monthly_credit_usd: note(
+    grantedUsd.default('0'),
+    'Purchased credit that ends with its month, for each new account that an operator or the single sign-on opens: ' +
+      'in each month, with its first call or visit; "0" for none',
+  ),
+  credit_line: note(
+    z
+      .string('must be written as a string, "20"')
+      .refine((text) => parseCreditLine(text) !== undefined, {
+        error: 'must be US dollars such as "20", unlimited or none',
+      })
+      .default('none'),
+    'How much such a new account may owe: US dollars such as "20", unlimited or none',
+  ),
+  group: note(
+    z
+      .string()
+      .regex(/^grp_[0-9a-f]{18}$/, 'must be the id of a group (weir groups list)')
+      .optional(),
+    'The group that such a new account becomes a member of, by its id',
+  ),
   oidc: section({
     issuer: note(
       baseUrl.optional(),
@@ -127,6 +150,15 @@ export function signUpPolicy({ server, accounts }: Reach): {
   return {
     signUp: accounts.sign_up ?? (alone ? 'open' : 'invite'),
     unverified: accounts.unverified ?? (alone ? 'allow' : 'deny'),
+  }
+}
+
+/** What an account gets that an operator or the single sign-on opens. */
+export function newcomerAllowances({ accounts }: { readonly accounts: z.output<typeof accountSettings> }) {
+  return {
+    monthlyCredit: usd(accounts.monthly_credit_usd),
+    creditLine: parseCreditLine(accounts.credit_line) ?? 0n,
+    group: accounts.group,
   }
 }
 

@@ -29,6 +29,24 @@ export function monthsAfter(at: number, months: number): number {
   return date.getTime()
 }
 
+/** The month in UTC, such as `2026-11`. */
+export function decimalMonth(now: number): string {
+  return new Date(now).toISOString().slice(0, 7)
+}
+
+/** The first midnight of the next month in UTC. */
+export function startOfNextMonth(now: number): number {
+  const date = new Date(now)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
+}
+
+const monthlyPrefix = 'monthly:'
+
+/** Whether a grant is that of a month, which an account has once whatever its amount is by then. */
+export function isMonthly(grant: { readonly pool: string; readonly source: string }): boolean {
+  return grant.pool === 'purchased' && grant.source.startsWith(monthlyPrefix)
+}
+
 const allowancePrefix = 'daily:'
 
 /** The grant of today's allowance. Its source is the same all day, so asking twice grants once. */

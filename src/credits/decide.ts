@@ -5,7 +5,15 @@
 
 import { GatewayError } from '../errors/errors.ts'
 import { creditIn, freeIn, type PoolCredit } from './balance.ts'
-import { dayMs, isAllowance, isWelcome, lifeFault, startOfDay, twelveMonthsAfter } from './calendar.ts'
+import {
+  dayMs,
+  isAllowance,
+  isMonthly,
+  isWelcome,
+  lifeFault,
+  startOfDay,
+  twelveMonthsAfter,
+} from './calendar.ts'
 import { withRepayment } from './debt.ts'
 import type {
   AdjustCommand,
@@ -539,8 +547,9 @@ function decideGrant(
 
 /** The same source again: an identical grant is answered without effect, any other is a conflict. */
 function decideRepeated(account: string, grant: GrantCommand, prior: PriorGrant): Decision<GrantResult> {
-  // The amount of an allowance or welcome may change with the program; each is still granted only once.
-  const sameAmount = prior.amount === grant.amount || isAllowance(grant) || isWelcome(grant)
+  // The amount of an allowance or welcome may change with the program, a month's with its operator; each is still granted only once.
+  const sameAmount =
+    prior.amount === grant.amount || isAllowance(grant) || isWelcome(grant) || isMonthly(grant)
   if (prior.account === account && prior.pool === grant.pool && sameAmount && hasSameEnd(grant, prior))
     return grantedBefore(prior.lot)
   const whom = prior.account === account ? 'this account' : `the account ${prior.account}`

@@ -7,7 +7,7 @@ import type { AddressRules } from '../chat/upstream/lower.ts'
 
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
-import type { AccountStore } from '../accounts/account.ts'
+import type { AccountStore, NewcomerAllowances } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
@@ -16,6 +16,7 @@ import type { Passkeys } from '../accounts/identity/passkeys.ts'
 import type { FileChanges } from '../catalog/bundled/bundled.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/paid-call.ts'
+import type { MonthlyCredit } from '../credits/monthly-credit.ts'
 import type { StatementReader } from '../credits/ledger/monthly.ts'
 import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
 import type { CallLog, CallMetrics, RequestReader, StoreFigures, UsageReader } from '../observe/call-log.ts'
@@ -217,6 +218,8 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   /** Of the app of a signed-in account, beside its session. */
   readonly identityStore: Pick<IdentityStore, 'touchSession'>
   readonly freeCredit: Pick<FreeCredit, 'ensure'>
+  /** What an account has each month, before its first call of one. */
+  readonly monthlyCredit: Pick<MonthlyCredit, 'ensure'>
 
   /** Where answers are stored, and continued from. */
   readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes' | 'find' | 'sizeOf' | 'conversation'>
@@ -226,7 +229,9 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
 }
 
 /** Who people are, and how they prove it. */
-export interface IdentityServices extends Pick<ServingParts, 'site' | 'freeCredit'> {
+export interface IdentityServices extends Pick<ServingParts, 'site' | 'freeCredit' | 'monthlyCredit'> {
+  /** What accounts get that operators open. */
+  readonly newcomers: NewcomerAllowances
   readonly identities: Identities
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys

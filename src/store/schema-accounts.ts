@@ -23,6 +23,8 @@ export function accountTables(c: typeof columns) {
       /** When the address was proven or vouched for by an operator; null until then. */
       emailVerifiedAt: c.time('email_verified_at'),
       deletedAt: c.time('deleted_at'),
+      /** Purchased credit that it has each month; null for none. */
+      monthlyCredit: c.money('monthly_credit'),
     },
     (t) => [c.uniqueIndex('account_email').on(t.email)],
   )

@@ -44,6 +44,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     suspended,
     role: 'user',
     verifiedAt: 0,
+    monthlyCredit: 0n,
   } as const
   const key = {
     id: 'key',

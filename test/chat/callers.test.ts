@@ -15,6 +15,7 @@ function lab() {
     suspended: false,
     role: 'user',
     verifiedAt: 0,
+    monthlyCredit: 0n,
   }
   const rows = {
     accounts: new Map([[account.id, account]]),

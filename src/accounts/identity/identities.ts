@@ -6,6 +6,7 @@ import {
   type AccountStore,
   hashOfKey,
   mintSession,
+  type NewcomerAllowances,
   type Role,
   type Session,
 } from '../account.ts'
@@ -353,11 +354,16 @@ export function isElevated({ elevatedUntil }: Session, now: number): boolean {
 }
 
 /** Opens the account that an operator invites; the invitation is the only way into it. */
-export async function invitedAccount(accounts: AccountStore, email: string, role: Role): Promise<Account> {
+export async function invitedAccount(
+  accounts: AccountStore,
+  email: string,
+  role: Role,
+  allowances: NewcomerAllowances,
+): Promise<Account> {
   const address = requireAddress(email)
   const there = await accounts.findAccount(address)
   if (there?.verifiedAt === null && there.role === role) return there
-  return await accounts.createAccount(address, { role, verifiedAt: null })
+  return await accounts.createAccount(address, { role, verifiedAt: null, allowances })
 }
 
 async function requirePassword(password: string, email: string): Promise<void> {

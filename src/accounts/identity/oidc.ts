@@ -4,7 +4,7 @@
 
 import type { Configuration, IDToken } from 'openid-client'
 import { GatewayError } from '../../errors/errors.ts'
-import type { Account, AccountStore, Role } from '../account.ts'
+import type { Account, AccountStore, NewcomerAllowances, Role } from '../account.ts'
 import { accountAddress, isAddress } from './address.ts'
 import { useTicket } from './secret-link.ts'
 import { type ActLog, type Identity, type IdentityStore, mintTicket } from './identity-store.ts'
@@ -30,6 +30,8 @@ export interface OidcParts {
   readonly accounts: AccountStore
   readonly identities: IdentityStore
   readonly acts: ActLog
+  /** What accounts get that it opens. */
+  readonly newcomers: NewcomerAllowances
   /** Milliseconds since 1970. */
   readonly now: () => number
   /** The redirect URI registered with the issuer. */
@@ -191,11 +193,11 @@ export class Oidc {
   }
 
   async #openAccount(identity: Identity, person: Person): Promise<Account> {
-    const { accounts, identities, now, settings } = this.#parts
+    const { accounts, identities, newcomers, now, settings } = this.#parts
     const email = provenAddress(person, settings)
     if (await accounts.findAccount(email))
       throw refuse('identity_not_linked', 'an account has this address and is not linked to this identity')
-    const account = await accounts.createAccount(email)
+    const account = await accounts.createAccount(email, { allowances: newcomers })
     await identities.linkIdentity(identity, account.id, now())
     return account
   }

@@ -4,8 +4,10 @@ import { lifeState, mintSession, type Role, type Session } from '../../accounts/
 import { type Access, accessKinds } from '../../accounts/identity/access.ts'
 import { isAddress } from '../../accounts/identity/address.ts'
 import { newLink } from '../../accounts/identity/secret-link.ts'
-import { parseCreditLine } from '../../credits/balance.ts'
+import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd } from '../../credits/money.ts'
+import { grantMonthly } from '../../credits/monthly-credit.ts'
+import { newcomerAllowances } from '../../config/config.ts'
 import * as acts from '../../http/admin/acts.ts'
 import type { AccountView } from '../../http/admin/answers.ts'
 import { recordAct } from '../../http/console/route.ts'
@@ -22,7 +24,7 @@ import {
   table,
   usageFault,
 } from '../context.ts'
-import { duration, oneOf } from '../values.ts'
+import { amountOfUsd, duration, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
 import { accountOf, actingOn, withAccount, withNewStore, withStore } from '../with-store.ts'
 import { balanceView, renderBalance } from './credits.ts'
@@ -79,11 +81,13 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
     }
   })
   const { account, balance, keys, used, access } = found
-  const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far`
+  const { monthlyCredit: monthly } = account
+  const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far${monthly === 0n ? '' : `, has ${formatUsd(monthly)} USD each month`}`
   print(context, {
     json: {
       ...accountView(acts.accountView(account)),
       app_account_token: appAccountToken(account.id) ?? null,
+      monthly_credit_usd: monthly === 0n ? null : formatUsd(monthly),
       credits: balance,
       access,
       keys,
@@ -113,25 +117,40 @@ function suspendOrResumeNamed(context: Context, { args }: Invocation, verb: 'sus
   )
 }
 
-/** Sets how much an account may owe. */
+/** Sets how much an account may owe, and what it has each month. */
 export async function setAccount(context: Context, invocation: Invocation): Promise<void> {
-  const text = invocation.option('creditLine') ?? ''
-  const most = parseCreditLine(text)
-  if (most === undefined)
+  const [text, monthlyText] = [invocation.option('creditLine'), invocation.option('monthlyUsd')]
+  if (text === undefined && monthlyText === undefined)
+    throw usageFault('name what to set: --credit-line or --monthly-usd')
+  const most = text === undefined ? undefined : parseCreditLine(text)
+  if (text !== undefined && most === undefined)
     throw usageFault(
       `--credit-line takes US dollars such as 500, unlimited or none, not ${JSON.stringify(text)}`,
     )
+  const monthly =
+    monthlyText === undefined || monthlyText === 'none' ? 0n : amountOfUsd('--monthly-usd', monthlyText)
   const named = invocation.args[0] ?? invocation.option('account')
   if (named === undefined) throw usageFault('name the account, by its id or e-mail address')
-  const { account, line } = await withStore(context, async (store) => {
+  const { account, line, month } = await withStore(context, async (store) => {
     const account = await accountOf(store, named)
-    return { account, line: await acts.setCreditLine(acting(context, store), account, most) }
+    if (most !== undefined) await acts.setCreditLine(acting(context, store), account, most)
+    if (monthlyText !== undefined) await acts.setMonthlyCredit(acting(context, store), account, monthly)
+    return {
+      account,
+      line: formatCreditLine((await store.ledger.balance(account.id)).creditLine),
+      month: (await accountOf(store, account.id)).monthlyCredit,
+    }
   })
-  const said =
+  const owes =
     line === null ? 'may owe nothing' : `may owe ${line === 'unlimited' ? 'any amount' : `${line} USD`}`
+  const has = month === 0n ? '' : `, and has ${formatUsd(month)} USD each month`
   print(context, {
-    json: { ...accountView(acts.accountView(account)), credit_line: line },
-    text: `${account.email} ${said}`,
+    json: {
+      ...accountView(acts.accountView(account)),
+      credit_line: line,
+      monthly_credit_usd: month === 0n ? null : formatUsd(month),
+    },
+    text: `${account.email} ${owes}${has}`,
   })
 }
 
@@ -201,7 +220,13 @@ function acting(context: Context, store: Store): acts.AccountActing {
     identities: {
       linkFor: (kind, { id }) => newLink(identityStore, { ...wanted, kind, account: id }),
     },
-    freeCredit: { ensure: (account) => welcome(store, account, cap) },
+    newcomers: newcomerAllowances(config),
+    freeCredit: {
+      ensure: async (account) => {
+        await welcome(store, account, cap)
+        await grantMonthly(ledger, account)
+      },
+    },
   })
 }
 

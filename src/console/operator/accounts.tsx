@@ -6,6 +6,7 @@ import { Link, useParams, useSearchParams } from 'wouter'
 import type { AccountDetailView, AccountView, LinkView } from '../../http/admin/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
+import { MonthlyCredit } from './account-acts.tsx'
 import { KeyLimit, KeyName, KeyState, PauseButton } from '../pages/key-row.tsx'
 import { KeySearch } from '../pages/keys.tsx'
 import { Statements } from '../pages/payments.tsx'
@@ -262,6 +263,7 @@ function Whole({ account }: { account: AccountDetailView }) {
       </div>
       <Grant path={path} />
       <CreditLine path={path} credits={account.credits} />
+      <MonthlyCredit path={path} amount={account.monthly_credit_usd} />
       <AccountKeys path={path} />
       <AccountSessions path={path} />
       <Access counts={account.access} whose="another" />

@@ -724,6 +724,11 @@ const groups: Readonly<Record<string, string>> = {
   'Empty: as each member.': 'ख़ाली: हर सदस्य की तरह।',
   Members: 'सदस्य',
   'It has no members.': 'इसका कोई सदस्य नहीं है।',
+  'Credit of each month': 'हर महीने का क्रेडिट',
+  'Set the credit': 'क्रेडिट तय करें',
+  'Purchased credit that ends with its month. What this month has had stays; a new amount holds from the next month on.':
+    'ख़रीदा हुआ क्रेडिट, जो अपने महीने के साथ समाप्त होता है। इस महीने जो मिल चुका, वह रहता है; नई राशि अगले महीने से लागू होती है।',
+  'Each month, US dollars': 'हर महीने, अमेरिकी डॉलर',
   'My groups': 'मेरे समूह',
   'A key that you make in a group spends within its budgets.':
     'समूह में आप जो कुंजी बनाते हैं, वह उसके बजट के भीतर ख़र्च करती है।',

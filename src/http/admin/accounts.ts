@@ -32,11 +32,12 @@ import {
   inviteAccount,
   openAccount,
   setCreditLine,
+  setMonthlyCredit,
   setRole,
   signInLink,
   suspendOrResume,
 } from './acts.ts'
-import type { GrantView } from './answers.ts'
+import type { AccountDetailView, GrantView } from './answers.ts'
 
 const role = z.enum(['user', 'operator'])
 const nothing = z.strictObject({})
@@ -50,6 +51,14 @@ const listParameters = z.strictObject({
 const creditLineBody = z.strictObject({
   /** US dollars, `unlimited`, or null for no credit line. */
   credit_line: z.string().max(32).nullable(),
+})
+
+const monthlyCreditBody = z.strictObject({
+  monthly_credit_usd: z
+    .string()
+    .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
+    .nullable()
+    .describe('Null for nothing.'),
 })
 
 const grantBody = z.strictObject({
@@ -110,9 +119,7 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
     async (asked) => {
       const account = await accountNamed(asked)
-      const { parts } = asked
-      const credits = await creditView(parts, account.id)
-      return { data: { ...accountView(account), credits, access: await accessOf(parts, account) } }
+      return { data: await detailOf(asked.parts, account) }
     },
   ),
   adminRoute(
@@ -150,6 +157,25 @@ export const accountRoutes: readonly AdminRoute[] = [
         )
       await setCreditLine(asked, account, most)
       return { data: { ...accountView(account), credits: await creditView(parts, account.id) } }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/monthly-credit',
+      id: 'setMonthlyCredit',
+      summary: 'Say what an account has each month',
+      description:
+        'Purchased credit that ends with its month in UTC. This month has it at once, unless it had some before: then the new amount holds from the next month on.',
+      elevated: true,
+      body: monthlyCreditBody,
+    },
+    async (asked) => {
+      const { parts, body } = asked
+      const account = await accountNamed(asked)
+      const text = body.monthly_credit_usd
+      await setMonthlyCredit(asked, account, text === null ? 0n : amountOf('monthly_credit_usd', text))
+      return { data: await detailOf(parts, await accountNamed(asked)) }
     },
   ),
   adminRoute(
@@ -272,6 +298,16 @@ function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: nu
   const fault = lifeFault(pool, at, now)
   if (fault !== undefined) throw invalid(fault, 'expires_at')
   return at
+}
+
+async function detailOf(parts: HttpParts, account: Account): Promise<AccountDetailView> {
+  const { monthlyCredit } = account
+  return {
+    ...accountView(account),
+    monthly_credit_usd: monthlyCredit === 0n ? null : formatUsd(monthlyCredit),
+    credits: await creditView(parts, account.id),
+    access: await accessOf(parts, account),
+  }
 }
 
 /** What lets somebody into an account or acts for it: after a change of its role, what is left. */

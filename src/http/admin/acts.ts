@@ -13,15 +13,16 @@ import {
 } from '../../accounts/management-key.ts'
 import { formatCreditLine } from '../../credits/balance.ts'
 import type { GrantCommand, GrantResult } from '../../credits/ledger/ledger.ts'
-import type { Pico } from '../../credits/money.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
+import { grantMonthly } from '../../credits/monthly-credit.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { invalid } from '../console/bodies.ts'
 import { iso, isoOrNull, type OperatorActing, recordAct, requirePerson } from '../console/route.ts'
 import type { HttpParts } from '../parts.ts'
 import type { AccountView, LinkView, ManagementKeyView, NewManagementKeyView, RoleView } from './answers.ts'
 
-interface AccountParts extends Pick<HttpParts, 'accounts' | 'identityStore' | 'freeCredit'> {
-  readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'setCreditLine' | 'grant'>
+interface AccountParts extends Pick<HttpParts, 'accounts' | 'identityStore' | 'freeCredit' | 'newcomers'> {
+  readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'setCreditLine' | 'grant' | 'now'>
   readonly identities: Pick<Identities, 'linkFor'>
 }
 
@@ -40,8 +41,8 @@ export async function openAccount(
   { email, role = 'user' }: WantedAccount,
 ): Promise<AccountView> {
   if (role === 'operator') requirePerson(acting)
-  const { accounts, freeCredit } = acting.parts
-  const account = await accounts.createAccount(requireAddress(email), { role })
+  const { accounts, freeCredit, newcomers: allowances } = acting.parts
+  const account = await accounts.createAccount(requireAddress(email), { role, allowances })
   await recordAct(acting, 'account.create', account.id, null, accountView(account))
   await freeCredit.ensure(account)
   return accountView(account)
@@ -53,8 +54,8 @@ export async function inviteAccount(
   { email, role = 'user' }: WantedAccount,
 ): Promise<LinkView> {
   if (role === 'operator') requirePerson(acting)
-  const { accounts, identities } = acting.parts
-  const account = await invitedAccount(accounts, email, role)
+  const { accounts, identities, newcomers } = acting.parts
+  const account = await invitedAccount(accounts, email, role, newcomers)
   await recordAct(acting, 'account.invite', account.id, null, { email: account.email, role })
   return linkView(await identities.linkFor('invitation', account))
 }
@@ -134,6 +135,22 @@ export async function setCreditLine(
   const after = formatCreditLine(most)
   await recordAct(acting, 'account.credit_line', id, { credit_line: before }, { credit_line: after })
   return after
+}
+
+/**
+ * Sets what an account has each month, and grants it for this month if nothing was granted for it before. What was
+ * stays: a new amount holds from the next month on.
+ */
+export async function setMonthlyCredit(
+  acting: OperatorActing<Pick<AccountParts, 'accounts' | 'ledger'>>,
+  { id, suspended, monthlyCredit: before }: Account,
+  amount: Pico,
+): Promise<void> {
+  const { accounts, ledger } = acting.parts
+  await accounts.setMonthlyCredit(id, amount)
+  const rowOf = (credit: Pico) => ({ monthly_credit_usd: formatUsd(credit) })
+  await recordAct(acting, 'account.monthly_credit', id, rowOf(before), rowOf(amount))
+  if (!suspended) await grantMonthly(ledger, { id, monthlyCredit: amount })
 }
 
 interface WantedGrant extends Pick<GrantCommand, 'pool' | 'amount' | 'expiresAt'> {

@@ -32,7 +32,11 @@ const account = z.strictObject({
 })
 export type AccountView = Wire<typeof account>
 
-const accountDetail = account.extend({ credits, access })
+const accountDetail = account.extend({
+  monthly_credit_usd: usd.nullable().describe('What it has each month; null for nothing.'),
+  credits,
+  access,
+})
 export type AccountDetailView = Wire<typeof accountDetail>
 
 const link = z.strictObject({
@@ -270,6 +274,7 @@ export const adminAnswers: Answers = {
   'POST accounts': account,
   'GET accounts/:account': data(accountDetail),
   'POST accounts/:account/grant': grant,
+  'POST accounts/:account/monthly-credit': data(accountDetail),
   'POST accounts/:account/credit-line': data(account.extend({ credits })),
   'POST accounts/:account/suspend': account,
   'POST accounts/:account/resume': account,

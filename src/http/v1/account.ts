@@ -3,6 +3,7 @@
 import {
   type ApiKey,
   type Caller,
+  hasMonthly,
   payerOf,
   sees,
   viewerOf,
@@ -33,7 +34,10 @@ export const getKey: Route = {
 export const getCredits: Route = {
   method: 'GET',
   path: '/v1/credits',
-  handle: asCaller(({ ledger, now }, caller) => describeCredits(caller, ledger, now())),
+  handle: asCaller(async ({ ledger, monthlyCredit, now }, caller) => {
+    if (hasMonthly(caller)) await monthlyCredit.ensure(caller.account)
+    return describeCredits(caller, ledger, now())
+  }),
   operation: async () => (await import('./account-documentation.ts')).credits,
 }
 

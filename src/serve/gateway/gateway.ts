@@ -53,6 +53,7 @@ export interface Shared {
   readonly ended: EndedCalls
   readonly probes: Probes
   readonly freeCredit: HttpParts['freeCredit']
+  readonly monthlyCredit: HttpParts['monthlyCredit']
   readonly mcp: Pick<Mcp, 'registered' | 'noteRefusal'>
   /** What providers have answered all processes in the last hour. */
   readonly lastHour: () => Promise<AnswersByProvider>
@@ -76,6 +77,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     limiter: new Limiter(perConfig(live, requestLimits), inFlight, clock),
     ended: endedCalls(store.requestLog, notifications, metrics),
     freeCredit: identity.freeCredit,
+    monthlyCredit: identity.monthlyCredit,
     mcp,
     lastHour: async () => parts.workers?.lastHour() ?? serving.parts.chat.health.lastHour(),
   }
@@ -88,6 +90,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     mcp: mcp.open,
     freeCredit: shared.freeCredit,
     lastHour: parts.workers?.lastHour,
+    monthlyCredit: shared.monthlyCredit,
     background: parts.workers === undefined ? parts.store.background : undefined,
     itemConversations: parts.workers === undefined ? parts.store.itemConversations : undefined,
   })

@@ -7,7 +7,8 @@ import { SmtpMailer } from '../../accounts/identity/mail.ts'
 import { Oidc, type OidcParts } from '../../accounts/identity/oidc.ts'
 import { Passkeys } from '../../accounts/identity/passkeys.ts'
 import { Passwords } from '../../accounts/identity/password.ts'
-import { type Config, signUpPolicy } from '../../config/config.ts'
+import { type Config, newcomerAllowances, signUpPolicy } from '../../config/config.ts'
+import { grantMonthly, MonthlyCredit } from '../../credits/monthly-credit.ts'
 import { Allowances, Welcomes } from '../../credits/welcome.ts'
 import { usd } from '../../credits/money.ts'
 import { FreeCredit } from '../../http/intake/free-credit.ts'
@@ -26,6 +27,8 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
   const site = siteOf(config, server)
   const ledgerTime = () => store.ledger.now()
   const cap = usd(config.credits.welcome_daily_cap_usd)
+  const monthlyCredit = new MonthlyCredit((account) => grantMonthly(store.ledger, account), ledgerTime)
+  const newcomers = newcomerAllowances(config)
   const freeCredit = new FreeCredit(
     new Allowances({
       register: store.identities,
@@ -38,6 +41,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
         }),
     }),
     new Welcomes(store.identities, store.ledger, cap, ledgerTime),
+    monthlyCredit,
     unverified === 'allow',
   )
   const mailer = perConfig(live, ({ mail: { smtp_url: url, from, timeout_ms: timeoutMs } }) =>
@@ -74,12 +78,13 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     accounts: store.accounts,
     identities: identityStore,
     acts,
+    newcomers,
     now: clock,
     redirectUri: () => `${site.url()}/console/api/oidc/callback`,
     note: (message, facts) => log.info(message, facts),
     send: (address, options) => fetchBounded(address, options, mostIssuerBytes),
   })
-  return { freeCredit, site, identities, identityStore, passkeys, oidc, acts }
+  return { freeCredit, monthlyCredit, newcomers, site, identities, identityStore, passkeys, oidc, acts }
 }
 
 function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc | undefined {

@@ -98,6 +98,7 @@ export interface ServingSource extends GatewayProcess {
   readonly freeCredit: ServingParts['freeCredit']
   /** What providers have answered all processes in the last hour; undefined where this process is the only one. */
   readonly lastHour: (() => Promise<AnswersByProvider>) | undefined
+  readonly monthlyCredit: ServingParts['monthlyCredit']
   /** Undefined in a process beside the ledger's. */
   readonly background: BackgroundStore | undefined
   readonly itemConversations: ServingParts['itemConversations']
@@ -234,6 +235,7 @@ export function servingOf(source: ServingSource): Serving {
     }),
     site: siteOf(config, source.server),
     freeCredit: source.freeCredit,
+    monthlyCredit: source.monthlyCredit,
     catalog,
     answering: () => answering(live),
     lastHour: rememberAnswers(source.lastHour ?? (() => health.lastHour()), steadyClock(clock)),

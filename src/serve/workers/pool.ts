@@ -401,6 +401,7 @@ export function ledgerHandlers(
       rememberSignature: (key, signature) => signatures.remember(key, signature),
 
       freeCredit: (account) => shared.freeCredit.ensure(account),
+      monthlyCredit: (account) => shared.monthlyCredit.ensure(account),
       enter(caller, requestId, kind) {
         limiter.enter(caller, requestId, kind)
         entered.add(requestId)

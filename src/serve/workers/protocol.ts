@@ -8,6 +8,7 @@ import type { AnswersByProvider, ProviderHealth } from '../../chat/routing/healt
 import type { Config } from '../../config/config.ts'
 import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
 import type { CallLedger, Haste, HoldCommand, HoldResult } from '../../credits/ledger/ledger.ts'
+import type { MonthlyCredit } from '../../credits/monthly-credit.ts'
 import type { FreeCredit } from '../../http/intake/free-credit.ts'
 import type { LimitedCaller } from '../../http/intake/paid/limits.ts'
 import type { RequestLogRow } from '../../observe/call-log.ts'
@@ -33,6 +34,7 @@ export interface LedgerRequests
   storedBytes(account: string): Promise<number>
   recallSignature(key: string): Promise<string | undefined>
   freeCredit: FreeCredit['ensure']
+  monthlyCredit: MonthlyCredit['ensure']
   /** Admits a paid request; see RequestLimiter. */
   enter(caller: LimitedCaller, requestId: string, kind: Kind): void
   limitHeaders(caller: LimitedCaller): Readonly<Record<string, string>>

@@ -6,6 +6,7 @@ import type { GroupStanding } from '../../accounts/group.ts'
 import { atMost, type Awaitable, ShortLivedMap } from '../../async/async.ts'
 import type { InFlight } from '../../chat/in-flight.ts'
 import type { AnswersByProvider, SharedProbes } from '../../chat/routing/health.ts'
+import { MonthlyCredit } from '../../credits/monthly-credit.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isRateLimited, type LimitedCaller, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import type { ServingParts } from '../../http/parts.ts'
@@ -21,6 +22,7 @@ export interface Remote {
   readonly limiter: CountingLimiter
   readonly probes: SharedProbes
   readonly freeCredit: ServingParts['freeCredit']
+  readonly monthlyCredit: ServingParts['monthlyCredit']
   readonly mcpServer: Mcp['registered']
   /** What providers have answered all processes in the last hour. */
   readonly lastHour: () => Promise<AnswersByProvider>
@@ -85,6 +87,7 @@ export function remoteOf(
       claim: (offer) => link.request('claimProbe', offer),
       onRecovered: (offer) => link.notify('offerRecovered', offer),
     },
+    monthlyCredit: new MonthlyCredit((account) => link.request('monthlyCredit', account), Date.now),
     freeCredit: { ensure: (account) => link.request('freeCredit', account) },
     lastHour: () => link.request('lastHour'),
     mcpServer: async (account, name) => {

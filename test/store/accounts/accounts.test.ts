@@ -67,6 +67,38 @@ test('an account is found by its id and by its address in any case; an address h
   expect(await accounts.findAccount("' OR 1=1--")).toBeUndefined()
 })
 
+test('what a newcomer gets is written with its account: credit of each month, a credit line, a group', async () => {
+  const { accounts, groups, ledger } = await open(freshDir())
+  const settings = {
+    parent: null,
+    budget: null,
+    window: 'month',
+    timezone: 'UTC',
+    memberBudget: null,
+  } as const
+  await groups.insertGroup({
+    ...settings,
+    id: 'grp_all',
+    name: 'all',
+    allowedModels: null,
+    tags: null,
+    warnAt: [],
+    createdAt: noon,
+  })
+  const allowances = { monthlyCredit: 10n, creditLine: 7n, group: 'grp_all' }
+  const { id } = await accounts.createAccount('anna@example.com', { allowances })
+  expect(await accounts.findAccount(id)).toMatchObject({ monthlyCredit: 10n })
+  expect(await groups.membershipsOf(id)).toMatchObject([{ group: 'grp_all', role: 'member' }])
+  expect(await ledger.balance(id)).toMatchObject({ creditLine: 7n, lots: [] })
+  await accounts.setMonthlyCredit(id, 0n)
+  expect(await accounts.findAccount(id)).toMatchObject({ monthlyCredit: 0n })
+  // An account is opened all the same where the group is gone.
+  const elsewhere = { ...allowances, group: 'grp_gone' }
+  const berta = await accounts.createAccount('berta@example.com', { allowances: elsewhere })
+  expect(await groups.membershipsOf(berta.id)).toEqual([])
+  expect((await ledger.audit()).ok).toBe(true)
+})
+
 test('accounts are listed page by page in the order they were opened, however many there are', async () => {
   const { accounts, identities } = await open(freshDir())
   const ids: string[] = []

@@ -1,6 +1,6 @@
 // Serves a parsed request that costs money, whatever its protocol: once, and within the limits of its caller.
 
-import { type Caller, payerOf } from '../../../accounts/account.ts'
+import { type Caller, hasMonthly, payerOf } from '../../../accounts/account.ts'
 import type { Awaitable } from '../../../async/async.ts'
 import { refusedCall } from '../../../chat/billing/charge.ts'
 import { budgetRoom, keyRoom } from '../../../chat/billing/need.ts'
@@ -138,6 +138,7 @@ export async function servePaid(
     running = await parts.callers.enter(caller)
     const { signal: stopping } = running
     const kind = kindOf(parts, paid)
+    if (hasMonthly(caller)) await parts.monthlyCredit.ensure(caller.account)
     return await idempotent(parts, paid, (signal, keeper) =>
       withinLimits(parts, { caller, requestId, kind }, () => run(stopping, signal, keeper), noteRefusal),
     )

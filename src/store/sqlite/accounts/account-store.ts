@@ -87,6 +87,7 @@ export class SqliteAccounts implements AccountStore {
     const now = this.#clock()
     const { role = 'user', verifiedAt = now, password = null } = more
     const passwordAt = password === null ? null : now
+    const { monthlyCredit = 0n, creditLine = 0n, group } = more.allowances ?? {}
     const account: Account = {
       id: `acct_${randomBytes(9).toString('hex')}`,
       email: normalizeEmail(email),
@@ -94,12 +95,17 @@ export class SqliteAccounts implements AccountStore {
       suspended: false,
       role,
       verifiedAt,
+      monthlyCredit,
     }
     try {
       const { id } = account
-      orUnavailable(() =>
-        this.#sql().insertAccount.run(id, account.email, now, role, verifiedAt, password, passwordAt),
-      )
+      const monthly = monthlyCredit === 0n ? null : monthlyCredit
+      inTransaction(this.#database, () => {
+        const sql = this.#sql()
+        sql.insertAccount.run(id, account.email, now, role, verifiedAt, password, passwordAt, monthly)
+        if (creditLine > 0n) sql.insertLine.run(id, creditLine, now)
+        if (group !== undefined) sql.insertMember.run(id, now, group)
+      })
     } catch (error) {
       if (!sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
       throw new GatewayError('invalid_request', {
@@ -109,6 +115,11 @@ export class SqliteAccounts implements AccountStore {
     }
     this.#drop(this.#accounts)
     return account
+  }
+
+  setMonthlyCredit(id: string, amount: bigint): void {
+    orUnavailable(() => this.#sql().setMonthlyCredit.run(amount === 0n ? null : amount, id))
+    this.#drop(this.#accounts)
   }
 
   findAccount(idOrEmail: string): Account | undefined {
@@ -398,9 +409,16 @@ function statements(database: Database) {
   return {
     dataVersion: database.prepare('PRAGMA data_version'),
     insertAccount: database.prepare(
-      `INSERT INTO account (id, email, created_at, suspended, role, email_verified_at, password, password_changed_at)
-       VALUES (?,?,?,0,?,?,?,?)`,
+      `INSERT INTO account (id, email, created_at, suspended, role, email_verified_at, password, password_changed_at,
+       monthly_credit) VALUES (?,?,?,0,?,?,?,?,?)`,
     ) as Statement,
+    // The ledger reads it with the first command of the account.
+    insertLine: database.prepare('INSERT INTO credit_line (account, most, at) VALUES (?,?,?)') as Statement,
+    insertMember: database.prepare(
+      `INSERT INTO group_member (group_id, account, role, joined_at)
+       SELECT id, ?, 'member', ? FROM account_group WHERE id = ? AND deleted_at IS NULL`,
+    ) as Statement,
+    setMonthlyCredit: database.prepare('UPDATE account SET monthly_credit = ? WHERE id = ?') as Statement,
     accountById: database.prepare<Row<'account'>, [string]>('SELECT * FROM account WHERE id = ?'),
     accountByEmail: database.prepare<Row<'account'>, [string]>('SELECT * FROM account WHERE email = ?'),
     accounts: database.prepare<Row<'account'>, []>(
@@ -531,6 +549,7 @@ export function accountOf(row: Row<'account'>): Account {
     suspended: row.suspended === 1n,
     role: row.role,
     verifiedAt: numberOrNull(row.email_verified_at),
+    monthlyCredit: row.monthly_credit ?? 0n,
   }
 }
 

@@ -1,0 +1,1 @@
+ALTER TABLE `account` ADD `monthly_credit` integer;

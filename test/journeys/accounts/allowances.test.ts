@@ -1,0 +1,93 @@
+// What new accounts get: purchased credit of each month, which API keys spend, and a credit line; by the settings, and for
+// one account by the API and the command line.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
+import { ConsoleClient, signedIn } from '../../support/console-client.ts'
+import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+describe.each([1, 2])('with %p processes that serve', (workers) => {
+  let weir: RunningWeir
+  let operator: string
+
+  beforeAll(async () => {
+    const config =
+      'accounts: { monthly_credit_usd: "3", credit_line: "2" }\nlocal_servers: { discover: false }'
+    weir = await startWeir({ config, ...(workers > 1 ? { args: ['--workers', String(workers)] } : {}) })
+    const owner = ['--management', '--account', 'owner@localhost']
+    operator = String((await runJson(weir, 'keys', 'create', ...owner))['key'])
+  }, 60_000)
+  afterAll(() => weir?.stop())
+
+  const admin = async (path: string, body: object) => {
+    const response = await postAs(`${weir.origin}/admin/v1/${path}`, operator, body)
+    expect(response.status).toBeLessThan(300)
+    return (await response.json()) as Json
+  }
+  const credits = async (key: string) =>
+    ((await (await getAs(`${weir.origin}/v1/credits`, key)).json()) as { data: Json }).data
+  const call = (key: string) =>
+    postAs(`${weir.origin}/v1/chat/completions`, key, {
+      model: 'sim/echo',
+      messages: [{ role: 'user', content: 'Hello' }],
+    })
+
+  test('an account that an operator opens has its month and its credit line; a key spends both', async () => {
+    const { id } = await admin('accounts', { email: 'anna@example.org' })
+    const { key } = await admin(`accounts/${id}/keys`, { name: 'one' })
+    expect((await call(String(key))).status).toBe(200)
+    const shown = await credits(String(key))
+    expect(shown).toMatchObject({ credit_line: '2', total_purchased: '3' })
+    const [lot] = (shown['pools'] as { type: string; lots: Json[] }[]).find(
+      ({ type }) => type === 'purchased',
+    )!.lots
+    expect(String(lot!['expires_at'])).toMatch(/^\d{4}-\d\d-01T00:00:00/)
+    // Asked again and again, by whichever process.
+    for (let n = 0; n < 6; n++) expect((await call(String(key))).status).toBe(200)
+    expect(await credits(String(key))).toMatchObject({ total_purchased: '3' })
+  })
+
+  test('one account is given another amount, at once where it had none this month', async () => {
+    const { id } = await admin('accounts', { email: 'berta@example.org' })
+    expect(
+      await runJson(
+        weir,
+        'accounts',
+        'set',
+        'owner@localhost',
+        '--monthly-usd',
+        '4',
+        '--credit-line',
+        'none',
+      ),
+    ).toMatchObject({ monthly_credit_usd: '4', credit_line: null })
+    const owner = await signedIn(weir, 'owner@localhost')
+    expect((await owner.get('credits')).json).toMatchObject({ data: { total_purchased: '104' } })
+    const set = await admin(`accounts/${id}/monthly-credit`, { monthly_credit_usd: '9' })
+    // This month has had its credit.
+    expect(set).toMatchObject({ data: { monthly_credit_usd: '9', credits: { total_purchased: '3' } } })
+    expect(await admin(`accounts/${id}/monthly-credit`, { monthly_credit_usd: null })).toMatchObject({
+      data: { monthly_credit_usd: null },
+    })
+    const { data } = (await (await getAs(`${weir.origin}/admin/v1/acts?limit=2`, operator)).json()) as {
+      data: Json[]
+    }
+    expect(data.map(({ what, before, after }) => [what, before, after])).toEqual([
+      ['account.monthly_credit', { monthly_credit_usd: '9' }, { monthly_credit_usd: '0' }],
+      ['account.monthly_credit', { monthly_credit_usd: '3' }, { monthly_credit_usd: '9' }],
+    ])
+    expect((await runJson(weir, 'ledger', 'audit'))['ok']).toBe(true)
+  })
+
+  test('who opens an account by itself gets none of it', async () => {
+    const client = new ConsoleClient(weir)
+    const who = { email: 'carla@example.org', password: 'a long enough pass phrase' }
+    expect((await client.post('sign-up', who)).status).toBe(202)
+    expect((await client.post('sign-in', who)).status).toBe(200)
+    expect((await client.get('credits')).json).toMatchObject({
+      data: { total_purchased: '0', credit_line: null },
+    })
+  })
+})
