@@ -89,6 +89,7 @@ export function program(argv: readonly string[], io: Io): Command {
   voucherCommands(weir, io)
   subscriptionCommands(weir, io)
   webhookCommands(weir, io)
+  alarmCommands(weir, io)
   return weir
 }
 
@@ -632,6 +633,18 @@ function guideCommand(weir: Command, io: Io): void {
     .action(async (...given: unknown[]) =>
       (await import('./commands/service.ts')).printGuide(io, invocationOf(given)),
     )
+}
+
+function alarmCommands(weir: Command, io: Io): void {
+  const group = weir.command('alarms').description('what operators are told of: see alarms in the settings')
+  group
+    .command('list')
+    .description('what they were told of and is not over')
+    .action(run(io, async () => (await import('./commands/alarms.ts')).listAlarms))
+  group
+    .command('test')
+    .description('tell everybody whom the configuration names, now; fails where somebody is not reached')
+    .action(run(io, async () => (await import('./commands/alarms.ts')).testAlarms))
 }
 
 function webhookCommands(weir: Command, io: Io): void {

@@ -18,7 +18,7 @@ import {
   whole,
   wholeBetween,
 } from './fields.ts'
-import { logExportSettings } from './operating.ts'
+import { alarmSettings, logExportSettings } from './operating.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 import {
   limitSettings,
@@ -309,6 +309,7 @@ export const configSchema = z.strictObject({
     ),
     export: logExportSettings,
   }),
+  alarms: alarmSettings,
   local_servers: section({
     discover: note(z.boolean().default(true), 'Look for inference servers on this machine'),
     every_ms: milliseconds('How often to look for servers that have come or gone', 15_000, 100),

@@ -2,6 +2,7 @@
 // printed by `weir guide`.
 
 import { connectedClients, type ConnectedClient } from '../connect/clients.ts'
+import alarms from './alarms.md' with { type: 'text' }
 import alerts from './alerts.yaml' with { type: 'text' }
 import backup from './backup.md' with { type: 'text' }
 import bounds from './bounds.md' with { type: 'text' }
@@ -90,6 +91,7 @@ export const guideParts: readonly GuidePart[] = [
       'sign-on': signOn,
       backup,
       monitoring,
+      alarms,
       secrets,
       'month-end': monthEnd,
       offboarding,

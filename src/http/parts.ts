@@ -322,6 +322,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
     | {
         readonly waiting: number
         readonly sentAt: number | null
+        readonly error: string | null
         readonly rows: number
         readonly failures: number
       }

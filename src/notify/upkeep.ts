@@ -23,6 +23,9 @@ export const notes = {
   auditOfDay: 'audit of a day',
   backup: 'backup',
   logExport: 'log export',
+  alarms: 'alarms',
+  spending: 'spending by hour',
+  refusals: 'refusals of a day',
 } as const
 
 /** What is noted of an audit of the whole ledger, or of the UTC day that began at `day`. */

@@ -26,13 +26,23 @@ const watched = [
 ] as const satisfies readonly EventType[]
 const perStep = 50
 const mostRefused = 10_000
+const mostSpenders = 10_000
 /** A key that has spent this part of its limit after it refused a call had not reached it. */
 const servedPart = 10n
+
+/** What is noted of a call that has ended. */
+interface EndedCall {
+  readonly account: string
+  readonly key: string | null
+  readonly code: string | null
+  readonly cost: Pico
+}
 
 export class AccountWatch {
   readonly #parts: WatchParts
   /** When the limit of a key last refused a call since the last check, by its id, milliseconds since 1970. */
   #refused = new Map<string, number>()
+  #spenders = new Set<string>()
   /** Subjects that were within their limit after their last event: beyond it again, they get a new one. */
   readonly #recovered = new Set<string>()
 
@@ -40,9 +50,20 @@ export class AccountWatch {
     this.#parts = parts
   }
 
-  /** Notes a call that was refused for what its key has spent, whatever calls in flight hold. Never throws. */
-  callEnded({ key, code }: { readonly key: string | null; readonly code: string | null }): void {
+  /**
+   * Notes who has spent something, and a call that was refused for what its key has spent, whatever calls in flight hold.
+   * Never throws.
+   */
+  callEnded({ account, key, code, cost }: EndedCall): void {
+    if (cost > 0n && this.#spenders.size < mostSpenders) this.#spenders.add(account)
     if (code === 'key_limit_exceeded' && key !== null) this.#note(key, this.#parts.now())
+  }
+
+  /** The accounts that have spent something since the last time that this was called. */
+  takeSpenders(): ReadonlySet<string> {
+    const spenders = this.#spenders
+    this.#spenders = new Set()
+    return spenders
   }
 
   #note(key: string, at: number): void {

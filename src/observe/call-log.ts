@@ -513,6 +513,17 @@ export class CallMetrics {
     if (row.firstByteMs !== null) histogramOf(this.#firstBytes, provider).observe(row.firstByteMs)
   }
 
+  /** What all calls have cost since the start, US dollars. */
+  costUsd(): number {
+    const pico = this.#tallies.values().reduce((sum, { cost }) => sum + cost, 0n)
+    return Number(this.#usd(pico))
+  }
+
+  /** Refusals since the start, by code. */
+  refusals(): ReadonlyMap<string, number> {
+    return this.#refusals
+  }
+
   countRefusal(code: string, times = 1): void {
     this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + times)
   }

@@ -33,7 +33,7 @@ import { SpillFile } from './sqlite/ledger/spill.ts'
 import { UsageDays } from './sqlite/ledger/calls.ts'
 import { SqliteFinder } from './sqlite/search.ts'
 import { Reports } from './beside.ts'
-import { figuresOf, SqliteUpkeep } from './sqlite/database/upkeep.ts'
+import { figuresOf, SqliteSpending, SqliteUpkeep } from './sqlite/database/upkeep.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
@@ -227,6 +227,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     signatures,
     retention,
     upkeep: new SqliteUpkeep(database),
+    spending: new SqliteSpending(database),
     figures: () => ({
       ...figuresOf(database, path),
       ...ledger.group.times,

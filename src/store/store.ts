@@ -56,6 +56,7 @@ export interface Store {
   readonly deletedContents: ContentEraser & Sweepable
   readonly retention: Sweepable & { facts(): RetentionFacts }
   readonly upkeep: UpkeepStore
+  readonly spending: SpendingReader
   /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
   figures(): StoreFigures
   /** The file of the database. */
@@ -94,6 +95,16 @@ interface RequestLogWriter {
 interface SignatureStore {
   remember(key: string, signature: string): void
   recall(key: string): Awaitable<string | undefined>
+}
+
+/** What was spent, US dollars, as near as a float is: for alarms, not for bills. Throws `store_unavailable`. */
+export interface SpendingReader {
+  /** What all calls have cost since `from`, a UTC midnight, milliseconds since 1970. */
+  ofInstallation(from: number, until: number): Awaitable<number>
+  /** What an account was charged. */
+  ofAccount(account: string, from: number, until: number): Awaitable<number>
+  /** What all calls of each of these UTC days have cost; days without a call are left out. */
+  ofDays(days: readonly number[]): Awaitable<ReadonlyMap<number, number>>
 }
 
 export interface RetentionFacts {

@@ -113,7 +113,7 @@ function watching(more: Partial<State> = {}) {
   return { watch: restart(), restart, state }
 }
 
-const refused = { key: key.id, code: 'key_limit_exceeded' }
+const refused = { account: key.account, key: key.id, code: 'key_limit_exceeded', cost: 0n }
 const limitReached = (emitted: readonly string[]) =>
   emitted.filter((source) => source.startsWith('key.limit_reached')).length
 

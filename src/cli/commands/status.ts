@@ -70,6 +70,8 @@ interface Status {
   readonly providers: readonly ProviderStatus[]
   /** Null where there is no database yet. */
   readonly ledger: BooksStatus | null
+  /** What operators were told of and is not over; null where there is no database yet. */
+  readonly alarms: readonly string[] | null
   /** How far the request log was sent elsewhere; null where it is not. */
   readonly log_export: LogExportStatus | null
 }
@@ -125,8 +127,9 @@ async function statusOf(context: Context): Promise<Status> {
   const { s3, webhook } = config.log.export
   const isSent = s3.endpoint !== undefined || webhook.url !== undefined
   const log_export = has && isSent ? await logExportOf(context) : null
+  const alarms = has ? await alarmsOf(context) : null
   const files = { data_dir: config.data_dir, config_file: loaded.file ?? null }
-  const found = { server, ...files, providers, ledger, log_export }
+  const found = { server, ...files, providers, ledger, alarms, log_export }
   return { ok: problemOf({ ...found, ok: true }) === undefined, ...found }
 }
 
@@ -216,6 +219,12 @@ function booksOf(context: Context): Promise<BooksStatus> {
   })
 }
 
+async function alarmsOf(context: Context): Promise<readonly string[]> {
+  const { episodesIn } = await import('../../serve/gateway/alarms.ts')
+  const episodes = await withStore(context, ({ upkeep }) => episodesIn(upkeep))
+  return episodes.filter(({ endedAt }) => endedAt === null).map(({ text }) => text)
+}
+
 async function logExportOf(context: Context): Promise<LogExportStatus> {
   const { exportState } = await import('../../serve/gateway/log-export.ts')
   return withStore(context, async ({ requests, upkeep }) => {
@@ -239,6 +248,7 @@ function renderStatus({
   config_file: file,
   providers,
   ledger,
+  alarms,
   log_export: sent,
 }: Status): string {
   const built = server.commit === null ? '' : ` (${server.commit.slice(0, 8)})`
@@ -273,6 +283,7 @@ function renderStatus({
       ],
     )
   }
+  for (const [at, text] of (alarms ?? []).entries()) rows.push([at === 0 ? 'ALARMS' : '', text])
   if (sent !== null) {
     const last = sent.sent_at === null ? 'nothing sent yet' : `last sent ${sent.sent_at}`
     const fault = sent.error === null ? '' : `, FAILS: ${sent.error}`

@@ -17,6 +17,7 @@ export function checkTogether(draft: Draft, known: readonly KnownProvider[]): vo
   checkSearch(draft)
   checkAccounts(draft)
   checkLogExport(draft)
+  checkAlarms(draft)
   checkPayments(draft)
   const lease = numberAt(draft, ['ledger', 'lease_ms'])
   const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
@@ -156,6 +157,12 @@ function checkLogExport(draft: Draft): void {
   for (const name of names) if (!has(name)) draft.fault([...path, name], 'is missing: log.export.s3 needs it')
   if (draft.get(['log', 'export', 'webhook', 'url']) !== undefined)
     draft.fault(['log', 'export', 'webhook', 'url'], 'is one too many: log.export.s3 takes the rows')
+}
+
+function checkAlarms(draft: Draft): void {
+  const mail = draft.get(['alarms', 'mail'])
+  if (Array.isArray(mail) && mail.length > 0 && draft.get(['mail', 'smtp_url']) === undefined)
+    draft.fault(['alarms', 'mail'], 'needs a mail server: mail.smtp_url')
 }
 
 function checkAccounts(draft: Draft): void {

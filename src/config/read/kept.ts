@@ -34,6 +34,7 @@ export const changeable: readonly string[] = [
   'search',
   'mail',
   'log.export',
+  'alarms',
   'timeouts',
   'stream',
   'rate_limits',
@@ -59,13 +60,13 @@ export function isChangeable(setting: string): boolean {
 }
 
 /**
- * Whether a setting may be kept. A mail server, a search backend, who takes the request log and a provider's deployments
+ * Whether a setting may be kept. A mail server, a search backend, who takes the request log or alarms, and a provider's deployments
  * are named where their secrets are: in the file.
  */
 export function isKeepable(setting: string): boolean {
   return (
     isChangeable(setting) &&
-    !/^((search|mail|log\.export)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
+    !/^((search|mail|log\.export|alarms)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
   )
 }
 

@@ -2,6 +2,7 @@
 // the port that serves them is often everybody's.
 
 import type { ProviderHealth } from '../../chat/routing/health.ts'
+import type { Episode } from '../../notify/alarms.ts'
 import { notes, type UpkeepNote } from '../../notify/upkeep.ts'
 import type { MetricFamily, StoreFigures } from '../../observe/call-log.ts'
 import { version } from '../../version.ts'
@@ -47,6 +48,7 @@ export async function metrics(parts: HttpParts, request: Request): Promise<Respo
       day: await upkeep.findNote(notes.auditOfDay),
       backup: await upkeep.findNote(notes.backup),
     }),
+    alarmFamily(await upkeep.findNote(notes.alarms)),
     ...logExportFamilies(await parts.logExport()),
     gauge(
       'process_start_time_seconds',
@@ -115,6 +117,21 @@ function storeFamilies(figures: StoreFigures): MetricFamily[] {
     gauge('weir_disk_bytes', 'The size of the disk that the database is on.', figures.diskBytes),
     gauge('weir_disk_free_bytes', 'What is free of that disk.', figures.diskFreeBytes),
   ]
+}
+
+/** Kinds without an alarm have no sample. */
+function alarmFamily(note: UpkeepNote | undefined): MetricFamily {
+  const episodes = (note?.value['episodes'] ?? []) as readonly Episode[]
+  const open = Map.groupBy(
+    episodes.filter(({ endedAt }) => endedAt === null),
+    ({ alarm }) => alarm,
+  )
+  return {
+    name: 'weir_alarms_open',
+    help: 'Alarms that operators were told of and that are not over, by kind.',
+    type: 'gauge',
+    samples: [...open].map(([alarm, { length }]) => ({ labels: { alarm }, value: length })),
+  }
 }
 
 function logExportFamilies(state: Awaited<ReturnType<HttpParts['logExport']>>): MetricFamily[] {

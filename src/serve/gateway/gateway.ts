@@ -15,11 +15,12 @@ import { auditing } from '../../store/beside.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
 import { steadyClock } from '../../async/async.ts'
 import type { LedgerProcess } from './process.ts'
-import { identityParts } from './identity.ts'
+import { identityParts, mailerOf } from './identity.ts'
 import { type Mcp, mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { Configuration } from './configuration.ts'
+import { Alarms, alarmSender, keepLooking } from './alarms.ts'
 import { keepExporting, logExportOf } from './log-export.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
@@ -43,7 +44,7 @@ export interface Gateway extends GatewayCore {
   readonly payments: Sweepable
   /** The parts that workers use through this process. */
   readonly shared: Shared
-  /** Starts sending webhook messages and the request log, and watching accounts with webhooks. */
+  /** Starts sending webhook messages and the request log, watching accounts with webhooks, and looking for alarms. */
   notify(): { stop(): void }
 }
 
@@ -111,6 +112,24 @@ export function createGateway(parts: LedgerProcess): Gateway {
     mcpAuthorization: mcp.authorization,
     mcpCalls: new RunningCalls(),
   }
+  const alarms = new Alarms({
+    settings: () => live.config.alarms,
+    store,
+    providers: () => http.chat.providers.values(),
+    healthOf: http.healthOf,
+    audit: http.audit,
+    logExport: http.logExport,
+    totals: metrics,
+    spenders: () => notifications.watch.takeSpenders(),
+    send: alarmSender({
+      settings: () => live.config.alarms,
+      mailer: mailerOf(live),
+      gateway: http.publicUrl,
+      now: clock,
+    }),
+    log,
+    now: clock,
+  })
   // `fetch` is a getter that compiles the routes on each access.
   const { fetch } = createRoutes(http)
   return {
@@ -123,7 +142,11 @@ export function createGateway(parts: LedgerProcess): Gateway {
     shared,
     notify: () => {
       const times = { everyMs: config.webhooks.every_ms, watchMs: config.webhooks.watch_ms }
-      const running = [keepNotifying(notifications, times, log), keepExporting(logExport)]
+      const running = [
+        keepNotifying(notifications, times, log),
+        keepExporting(logExport),
+        keepLooking(alarms),
+      ]
       return { stop: () => running.forEach((each) => each.stop()) }
     },
     memory: serving.memory,

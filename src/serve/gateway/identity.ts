@@ -3,7 +3,7 @@
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { SignInLimits } from '../../accounts/identity/sign-in-limits.ts'
 import { Identities } from '../../accounts/identity/identities.ts'
-import { SmtpMailer } from '../../accounts/identity/mail.ts'
+import { type Mailer, SmtpMailer } from '../../accounts/identity/mail.ts'
 import { Oidc, type OidcParts } from '../../accounts/identity/oidc.ts'
 import { Passkeys } from '../../accounts/identity/passkeys.ts'
 import { Passwords } from '../../accounts/identity/password.ts'
@@ -44,9 +44,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     monthlyCredit,
     unverified === 'allow',
   )
-  const mailer = perConfig(live, ({ mail: { smtp_url: url, from, timeout_ms: timeoutMs } }) =>
-    url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs }),
-  )
+  const mailer = mailerOf(live)
   const identities = new Identities({
     accounts: store.accounts,
     identities: store.identities,
@@ -85,6 +83,17 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     send: (address, options) => fetchBounded(address, options, mostIssuerBytes),
   })
   return { freeCredit, monthlyCredit, newcomers, site, identities, identityStore, passkeys, oidc, acts }
+}
+
+/** Who sends mail by the configuration in force; undefined without a mail server. */
+export function mailerOf(live: LedgerProcess['live']): () => Mailer | undefined {
+  return perConfig(live, (config) => mailerIn(config))
+}
+
+export function mailerIn({
+  mail: { smtp_url: url, from, timeout_ms: timeoutMs },
+}: Pick<Config, 'mail'>): Mailer | undefined {
+  return url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs })
 }
 
 function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc | undefined {

@@ -326,7 +326,7 @@ function socketLimits({ server, limits, timeouts }: Config): SocketLimits {
 }
 
 /** Where clients find the gateway: what the operator says, else where it listens. */
-function publicUrlOf({ server }: Config, port: number): string {
+export function publicUrlOf({ server }: Config, port: number): string {
   return server.public_url ?? baseUrlOf(server.host, port).replace(/\/v1$/, '')
 }
 

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { UpkeepNote, UpkeepStore } from '../../../notify/upkeep.ts'
 import type { StoreFigures } from '../../../observe/call-log.ts'
 import type { Row } from '../../schema.ts'
+import type { SpendingReader } from '../../store.ts'
 import { one, orUnavailable, whenNeeded, withoutWaiting } from './sqlite.ts'
 
 const keep = `INSERT INTO upkeep (name, at, value) VALUES (?,?,?)
@@ -69,4 +70,50 @@ export function figuresOf(
 function diskOf(path: string): Pick<StoreFigures, 'diskBytes' | 'diskFreeBytes'> {
   const { bsize, blocks, bavail } = statfsSync(dirname(path))
   return { diskBytes: blocks * bsize, diskFreeBytes: bavail * bsize }
+}
+
+/** Of the sums that are written with each call: a month is a few thousand rows. */
+export class SqliteSpending implements SpendingReader {
+  readonly #sql: () => ReturnType<typeof spendingStatements>
+
+  constructor(database: Database) {
+    this.#sql = whenNeeded(() => spendingStatements(database))
+  }
+
+  ofInstallation(from: number, until: number): number {
+    return dollars(orUnavailable(() => this.#sql().ofInstallation.get(from, until)))
+  }
+
+  ofAccount(account: string, from: number, until: number): number {
+    return dollars(orUnavailable(() => this.#sql().ofAccount.get(account, from, until)))
+  }
+
+  ofDays(days: readonly number[]): ReadonlyMap<number, number> {
+    const rows = orUnavailable(() => this.#sql().ofDays.all(JSON.stringify(days)))
+    return new Map(rows.map((row) => [Number(row.day), dollars(row)]))
+  }
+}
+
+interface Sum {
+  /** Picodollars. */
+  readonly sum: number
+}
+
+function spendingStatements(database: Database) {
+  // total() is a float, which no sum overflows.
+  return {
+    ofInstallation: database.prepare<Sum, [number, number]>(
+      'SELECT total(cost) AS sum FROM usage_total WHERE day >= ? AND day < ?',
+    ),
+    ofAccount: database.prepare<Sum, [string, number, number]>(
+      'SELECT total(charged) AS sum FROM usage_day WHERE account = ? AND day >= ? AND day < ?',
+    ),
+    ofDays: database.prepare<Sum & { day: bigint }, [string]>(
+      'SELECT day, total(cost) AS sum FROM usage_total WHERE day IN (SELECT value FROM json_each(?)) GROUP BY day',
+    ),
+  }
+}
+
+function dollars(row: Sum | null): number {
+  return (row?.sum ?? 0) / 1e12
 }
