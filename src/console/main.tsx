@@ -11,7 +11,9 @@ import { SignedOut, SignInAgain, TicketPage, Welcome } from './session/signed-ou
 import { Shell } from './shell.tsx'
 import { loadStrings, t } from './strings/text.ts'
 import { Button, Failure, Loading } from './ui/kit.tsx'
+import { showTheme } from './ui/theme.ts'
 
+showTheme()
 await loadStrings()
 createRoot(document.getElementById('root')!).render(
   <QueryClientProvider client={queryClient}>

@@ -4,8 +4,11 @@ import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { SessionView } from '../http/console/answers.ts'
 import { call, takeSession, useCredits } from './api/call.ts'
+import { Palette } from './palette.tsx'
 import { t, usdShort } from './strings/text.ts'
 import { Button, Dialog, Logo } from './ui/kit.tsx'
+import { isBoolean, useRemembered } from './ui/remembered.ts'
+import { chooseTheme, type Theme, themeNames, themes, useTheme } from './ui/theme.ts'
 import { ElevationDialog } from './session/credentials.tsx'
 
 interface Place {
@@ -133,16 +136,23 @@ function placeOf(path: string): Place | undefined {
 export function Shell({ session, children }: { session: SessionView; children: ReactNode }) {
   const [path, navigate] = useLocation()
   const [help, setHelp] = useState(false)
+  const [finding, setFinding] = useState(false)
+  const [folded, setFolded] = useRemembered('weir.menu-folded', false, isBoolean)
   const main = useRef<HTMLElement>(null)
   const menu = useId()
   const here = placeOf(path)
   useJumps(placesFor(session), navigate, () => setHelp(true))
+  usePaletteKey(() => setFinding(true))
   useEffect(() => {
     document.title = here ? `${t(here.name)} · Weir` : 'Weir'
     document.getElementById(menu)?.hidePopover()
   }, [here, menu, path])
   return (
-    <div className="min-h-dvh print:block lg:grid lg:grid-cols-[14.5rem_minmax(0,1fr)]">
+    <div
+      className={`min-h-dvh print:block lg:grid ${
+        folded ? 'lg:grid-cols-[3.5rem_minmax(0,1fr)]' : 'lg:grid-cols-[14.5rem_minmax(0,1fr)]'
+      }`}
+    >
       <a
         href="#main"
         onClick={(event) => {
@@ -165,7 +175,8 @@ export function Shell({ session, children }: { session: SessionView; children: R
           </svg>
         </button>
         <Logo />
-        <span className="font-semibold">{here ? t(here.name) : 'Weir'}</span>
+        <span className="flex-1 font-semibold">{here ? t(here.name) : 'Weir'}</span>
+        <FindButton onFind={() => setFinding(true)} />
       </header>
       <div
         id={menu}
@@ -174,12 +185,25 @@ export function Shell({ session, children }: { session: SessionView; children: R
       >
         <Navigation path={path} session={session} onHelp={() => setHelp(true)} />
       </div>
-      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-panel p-3 lg:flex print:hidden">
-        <Link href="/" className="mb-4 flex items-center gap-2.5 px-2 pt-1">
-          <Logo />
-          <span className="text-base font-semibold tracking-tight">Weir</span>
-        </Link>
-        <Navigation path={path} session={session} onHelp={() => setHelp(true)} />
+      <aside
+        className={`sticky top-0 hidden h-dvh flex-col border-r border-line bg-panel lg:flex print:hidden ${
+          folded ? 'items-center p-2 pt-3' : 'p-3'
+        }`}
+      >
+        <div className={`mb-3 flex items-center gap-1 ${folded ? 'flex-col' : ''}`}>
+          <Link href="/" aria-label="Weir" className="flex flex-1 items-center gap-2.5 px-2 pt-1">
+            <Logo />
+            {!folded && <span className="text-base font-semibold tracking-tight">Weir</span>}
+          </Link>
+          <FindButton onFind={() => setFinding(true)} />
+          <IconButton
+            label={folded ? t('Unfold the menu') : t('Fold the menu')}
+            expanded={!folded}
+            icon="M2.5 3h11v10h-11zM6.5 3v10"
+            onClick={() => setFolded(!folded)}
+          />
+        </div>
+        <Navigation path={path} session={session} folded={folded} onHelp={() => setHelp(true)} />
       </aside>
       <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
         {path.startsWith('/chat') ? (
@@ -189,25 +213,101 @@ export function Shell({ session, children }: { session: SessionView; children: R
         )}
       </main>
       <ElevationDialog />
+      {finding && (
+        <Palette
+          places={placesFor(session)}
+          actions={[
+            { name: t('Keyboard shortcuts'), run: () => setHelp(true) },
+            { name: folded ? t('Unfold the menu') : t('Fold the menu'), run: () => setFolded(!folded) },
+            { name: t('Sign out'), run: signOut },
+          ]}
+          onClose={() => setFinding(false)}
+        />
+      )}
       {help && <Shortcuts all={placesFor(session)} onClose={() => setHelp(false)} />}
     </div>
   )
 }
 
-function Navigation({ path, session, onHelp }: { path: string; session: SessionView; onHelp: () => void }) {
+function signOut(): void {
+  void call<SessionView>('POST', 'sign-out', {}).then(takeSession, () => location.reload())
+}
+
+interface IconButtonProps {
+  readonly label: string
+  /** Of a 16 × 16 drawing. */
+  readonly icon: string
+  readonly expanded?: boolean
+  readonly onClick: () => void
+}
+
+function IconButton({ label, icon, expanded, onClick }: IconButtonProps) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      aria-expanded={expanded}
+      onClick={onClick}
+      className="grid size-8 shrink-0 place-items-center rounded-md text-muted hover:bg-paper hover:text-ink"
+    >
+      <Icon path={icon} />
+    </button>
+  )
+}
+
+function Icon({ path }: { path: string }) {
+  return (
+    <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" className="shrink-0">
+      <path
+        d={path}
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="1.35"
+        strokeLinecap="round"
+        strokeLinejoin="round"
+      />
+    </svg>
+  )
+}
+
+function FindButton({ onFind }: { onFind: () => void }) {
+  return (
+    <IconButton
+      label={t('Command palette')}
+      icon="M7 11.5a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9M10.3 10.3l3.2 3.2"
+      onClick={onFind}
+    />
+  )
+}
+
+interface NavigationProps {
+  readonly path: string
+  readonly session: SessionView
+  /** To its icons. */
+  readonly folded?: boolean
+  readonly onHelp: () => void
+}
+
+function Navigation({ path, session, folded = false, onHelp }: NavigationProps) {
   const { data: credits } = useCredits()
+  const theme = useTheme()
   return (
     <>
       <nav aria-label={t('Console')} className="flex-1 overflow-y-auto">
-        <PlaceList of={ownPlaces(session)} here={placeOf(path)} />
+        <PlaceList of={ownPlaces(session)} here={placeOf(path)} folded={folded} />
         {session.role === 'operator' && (
           <>
-            <p className="mt-5 mb-1 px-2 text-[12px] font-medium text-muted">{t('Operator')}</p>
-            <PlaceList of={operatorPlaces} here={placeOf(path)} />
+            {folded ? (
+              <hr className="my-2 border-line" />
+            ) : (
+              <p className="mt-5 mb-1 px-2 text-[12px] font-medium text-muted">{t('Operator')}</p>
+            )}
+            <PlaceList of={operatorPlaces} here={placeOf(path)} folded={folded} />
           </>
         )}
       </nav>
-      <div className="border-t border-line px-2 pt-3">
+      <div className={folded ? 'hidden' : 'border-t border-line px-2 pt-3'}>
         {credits && (
           <dl className="mb-3 grid grid-cols-[1fr_auto] gap-x-2 gap-y-0.5 text-[13px]">
             <dt className="text-muted">{t('API credit')}</dt>
@@ -220,25 +320,39 @@ function Navigation({ path, session, onHelp }: { path: string; session: SessionV
           {session.account?.email}
         </p>
         <div className="mt-1 -ml-2 flex flex-wrap">
-          <Button
-            small
-            look="quiet"
-            onClick={() =>
-              void call<SessionView>('POST', 'sign-out', {}).then(takeSession, () => location.reload())
-            }
-          >
+          <Button small look="quiet" onClick={signOut}>
             {t('Sign out')}
           </Button>
           <Button small look="quiet" onClick={onHelp}>
             {t('Shortcuts')} <kbd aria-hidden="true">?</kbd>
           </Button>
         </div>
+        <label className="mt-1 flex items-center gap-2 text-[13px] text-muted">
+          {t('Theme')}
+          <select
+            value={theme}
+            onChange={({ target }) => chooseTheme(target.value as Theme)}
+            className="h-7 min-w-0 flex-1 rounded-md border border-line-strong bg-panel px-1 text-ink"
+          >
+            {themes.map((each) => (
+              <option key={each} value={each}>
+                {t(themeNames[each])}
+              </option>
+            ))}
+          </select>
+        </label>
       </div>
     </>
   )
 }
 
-function PlaceList({ of, here }: { of: readonly Place[]; here: Place | undefined }) {
+interface PlaceListProps {
+  readonly of: readonly Place[]
+  readonly here: Place | undefined
+  readonly folded: boolean
+}
+
+function PlaceList({ of, here, folded }: PlaceListProps) {
   return (
     <ul className="grid gap-0.5">
       {of.map((place) => (
@@ -246,21 +360,13 @@ function PlaceList({ of, here }: { of: readonly Place[]; here: Place | undefined
           <Link
             href={place.path}
             aria-current={place === here ? 'page' : undefined}
+            title={folded ? t(place.name) : undefined}
             className={`flex h-8 items-center gap-2.5 rounded-md px-2 ${
               place === here ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-paper'
             }`}
           >
-            <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" className="shrink-0">
-              <path
-                d={place.icon}
-                fill="none"
-                stroke="currentColor"
-                strokeWidth="1.35"
-                strokeLinecap="round"
-                strokeLinejoin="round"
-              />
-            </svg>
-            {t(place.name)}
+            <Icon path={place.icon} />
+            {folded ? <span className="sr-only">{t(place.name)}</span> : t(place.name)}
           </Link>
         </li>
       ))}
@@ -280,6 +386,8 @@ function Shortcuts({ all, onClose }: { all: readonly Place[]; onClose: () => voi
         ))}
         <dt>{t('Search on this page')}</dt>
         <dd className="font-mono">/</dd>
+        <dt>{t('Find a page, a conversation, a model or an action')}</dt>
+        <dd className="font-mono">Ctrl K</dd>
         <dt>{t('Show this list')}</dt>
         <dd className="font-mono">?</dd>
       </dl>
@@ -308,6 +416,20 @@ function useJumps(all: readonly Place[], navigate: (path: string) => void, onHel
       if (event.key !== '/') return
       event.preventDefault()
       document.querySelector<HTMLInputElement>('main input[type="search"]')?.focus()
+    }
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
+  })
+}
+
+/** Ctrl-K, or ⌘K, wherever the focus is; not over a dialog. */
+function usePaletteKey(onFind: () => void): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
+      if (event.shiftKey || event.altKey || event.isComposing) return
+      event.preventDefault()
+      if (document.querySelector('dialog[open]') === null) onFind()
     }
     document.addEventListener('keydown', onKey)
     return () => document.removeEventListener('keydown', onKey)

@@ -28,6 +28,7 @@ const placeNames: readonly Table[] = [
 const poolNames: readonly Table[] = [['pages/words.tsx', 'const poolNames:', valueOf]]
 const problems: readonly Table[] = [['pages/words.tsx', 'const problems:', valueOf]]
 const reasons: readonly Table[] = [['pages/models.tsx', 'const reasons:', valueOf]]
+const themeNames: readonly Table[] = [['ui/theme.ts', 'const themeNames:', valueOf]]
 const groupNames: readonly Table[] = [['pages/usage.tsx', 'const groupNames:', valueOf]]
 
 /** Every text that is looked up by something other than itself: by its expression, the tables or words it may be. */
@@ -44,6 +45,9 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'poolRules[type]': [['pages/words.tsx', 'const poolRules:', valueOf]],
   'toolNames[tool.kind] ?? tool.kind': [['chat/turn-view.tsx', 'const toolNames:', valueOf]],
   'headings[heading]': [['chat/model-picker.tsx', 'const headings:', valueOf]],
+  'kinds[group.kind]': [['palette.tsx', 'const kinds:', valueOf]],
+  'themeNames[each]': themeNames,
+  'themeNames[theme]': themeNames,
   'tool.state': words('running, done, failed'),
   'account.role': words('user, operator'),
   'group.role': words('admin, member'),

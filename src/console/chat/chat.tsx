@@ -6,6 +6,7 @@ import { useCredits, useModels } from '../api/call.ts'
 import { appOrder, poolBars, poolNames } from '../pages/words.tsx'
 import { t, usd, usdShort } from '../strings/text.ts'
 import { Button, Failure, Loading, Note, saveFile } from '../ui/kit.tsx'
+import { isBoolean, useRemembered } from '../ui/remembered.ts'
 import { Composer } from './composer.tsx'
 import { Conversations, Rename } from './conversation-list.tsx'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
@@ -17,11 +18,12 @@ export default function Chat() {
   const { id } = useParams<{ id?: string }>()
   const { thread, turns, title, loading, error, startAnew, ...shown } = useThread(id)
   const { data: models, refetch } = useModels()
-  const [picked, pick] = usePickedModel(models)
+  const picked = usePickedModel(models)
   const [edited, setDraft] = useState<Draft | null>(null)
   // Another conversation has other turns in these places.
   const draft = edited?.thread === thread ? edited : null
   const list = useId()
+  const [listFolded, setListFolded] = useRemembered('weir.list-folded', false, isBoolean)
   const hideList = () => document.getElementById(list)?.hidePopover()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
@@ -50,7 +52,9 @@ export default function Chat() {
   }
   return (
     <div className="flex h-[calc(100dvh-3.3rem)] lg:h-dvh">
-      <div className="hidden w-60 shrink-0 flex-col border-r border-line p-3 xl:flex">
+      <div
+        className={`hidden w-60 shrink-0 flex-col border-r border-line p-3 ${listFolded ? '' : 'xl:flex'}`}
+      >
         <Conversations current={id} onNew={startAnew} onOpened={hideList} />
       </div>
       <div
@@ -68,6 +72,16 @@ export default function Chat() {
             className="inline-flex h-7 shrink-0 items-center rounded-md px-2 text-[13px] font-medium text-accent hover:bg-accent-soft xl:hidden"
           >
             {t('Conversations')}
+          </button>
+          <button
+            type="button"
+            aria-expanded={!listFolded}
+            aria-label={listFolded ? t('Unfold the conversations') : t('Fold the conversations')}
+            title={listFolded ? t('Unfold the conversations') : t('Fold the conversations')}
+            onClick={() => setListFolded(!listFolded)}
+            className="hidden size-7 shrink-0 place-items-center rounded-md text-accent hover:bg-accent-soft xl:grid"
+          >
+            <span aria-hidden="true">{listFolded ? '»' : '«'}</span>
           </button>
           <h1
             dir="auto"
@@ -87,7 +101,7 @@ export default function Chat() {
               {t('Export')}
             </Button>
           )}
-          <ModelPicker models={models} picked={picked} onPick={pick} onPicked={write} />
+          <ModelPicker models={models} picked={picked} onPicked={write} />
         </div>
         <div
           ref={end.box}

@@ -38,11 +38,12 @@ export function remember(name: string, value: unknown): void {
 
 /** What is remembered, and its setter; every component that shows it follows. */
 export function useRemembered<T>(name: string, otherwise: T, isValid: (value: unknown) => value is T) {
-  const value = useSyncExternalStore(subscribe, () => recall(name, otherwise, isValid))
+  const value = useSyncExternalStore(onRemembered, () => recall(name, otherwise, isValid))
   return [value, (next: T) => remember(name, next)] as const
 }
 
-function subscribe(listener: () => void): () => void {
+/** Calls the listener whenever something is remembered, until what it returns is called. */
+export function onRemembered(listener: () => void): () => void {
   listeners.add(listener)
   // Another tab may remember something else.
   window.addEventListener('storage', listener)
@@ -54,4 +55,8 @@ function subscribe(listener: () => void): () => void {
 
 export function isTextList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((text) => typeof text === 'string')
+}
+
+export function isBoolean(value: unknown): value is boolean {
+  return typeof value === 'boolean'
 }
