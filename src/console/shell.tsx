@@ -77,6 +77,12 @@ const operatorPlaces: readonly Place[] = [
     icon: 'M4.5 12h7a2.5 2.5 0 0 0 .3-5 4 4 0 0 0-7.7-.6A2.9 2.9 0 0 0 4.5 12',
   },
   {
+    path: '/operator/models',
+    name: 'Routes and models',
+    key: 'f',
+    icon: 'M2.5 8h3M5.500 8 9 4h4.500M5.500 8H13.500M5.500 8 9 12h4.500',
+  },
+  {
     path: '/operator/catalog',
     name: 'Catalog',
     key: 'd',

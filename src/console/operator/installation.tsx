@@ -1,4 +1,4 @@
-// The installation: its state, its providers, its ledger, and the acts of operators.
+// The installation: its state, its ledger, and the acts of operators.
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useState } from 'react'
@@ -9,11 +9,10 @@ import type {
   CatalogView,
   ConfigurationView,
   OverviewView,
-  ProviderView,
 } from '../../http/admin/answers.ts'
 import type { Page } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
-import { count, countOf, milliseconds, t, usd, usdShort } from '../strings/text.ts'
+import { count, countOf, t, usd, usdShort } from '../strings/text.ts'
 import {
   Badge,
   Button,
@@ -27,7 +26,7 @@ import {
   Time,
   useAct,
 } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { Older, QueryState, Table } from '../ui/table.tsx'
 
 export function Overview() {
   const { data, error, isPending, refetch } = useQuery({
@@ -77,67 +76,6 @@ function Figure({ name, value, children }: { name: string; value: string; childr
         <span className="mt-0.5 block text-[12.5px] font-normal tracking-normal text-muted">{children}</span>
       </dd>
     </div>
-  )
-}
-
-export function Providers() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'providers'],
-    queryFn: async () => (await call<{ data: readonly ProviderView[] }>('GET', 'admin/providers')).data,
-    refetchInterval: 10_000,
-  })
-  return (
-    <>
-      <PageHead title={t('Providers')} about={t('As seen by this process since it started.')} />
-      <QueryState query={{ error, isPending, refetch }} />
-      {data && (
-        <Table
-          label={t('Providers')}
-          columns={[
-            t('Provider'),
-            t('Protocol'),
-            t('State'),
-            numeric(t('Answers')),
-            numeric(t('Succeeded')),
-            numeric(t('Median time')),
-            t('Last error'),
-          ]}
-        >
-          {data.map((provider) => (
-            <tr key={provider.id}>
-              <td className="whitespace-nowrap">
-                <span className="font-medium">{provider.name}</span>{' '}
-                <span className="font-mono text-[12px] text-muted">{provider.id}</span>
-              </td>
-              <td className="font-mono text-[12.5px]">{provider.protocol}</td>
-              <td className="whitespace-nowrap">
-                <Badge tone={provider.last_error && provider.success_rate === 0 ? 'bad' : 'plain'}>
-                  {t(provider.state)}
-                </Badge>
-              </td>
-              <td className="num">{count(provider.answers)}</td>
-              <td className="num">
-                {provider.success_rate === null ? '–' : `${(provider.success_rate * 100).toFixed(1)} %`}
-              </td>
-              <td className="num">
-                {provider.p50_latency_ms === null ? '–' : milliseconds(provider.p50_latency_ms)}
-              </td>
-              <td className="min-w-40">
-                {provider.last_error === null ? (
-                  '–'
-                ) : (
-                  <>
-                    <span className="font-mono text-[12.5px]">{provider.last_error.code}</span>{' '}
-                    <Time at={provider.last_error.at} />
-                    <span className="block text-[12.5px] text-muted">{provider.last_error.reason}</span>
-                  </>
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-    </>
   )
 }
 
@@ -444,7 +382,7 @@ export function OperatorSettings() {
       <PageHead
         title={t('Configuration')}
         about={t(
-          'As of the last start. Change the file, the environment or the flags, and restart the gateway.',
+          'As it was read last. Providers and models are changed on their pages. For the rest change the file, the environment or the flags, and read them again: weir config reload.',
         )}
       />
       <QueryState query={{ error, isPending, refetch }} />

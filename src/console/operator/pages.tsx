@@ -5,9 +5,11 @@ import { t } from '../strings/text.ts'
 import { PageHead } from '../ui/kit.tsx'
 import { AccountPage, Accounts, AccountStatement } from './accounts.tsx'
 import { GroupPage, Groups } from './groups.tsx'
-import { Acts, CatalogPage, Ledger, OperatorSettings, Overview, Providers } from './installation.tsx'
+import { Acts, CatalogPage, Ledger, OperatorSettings, Overview } from './installation.tsx'
 import { ManagementKeys } from './management-keys.tsx'
 import { AllPayments, Messages, PaymentPage, Subscriptions, Vouchers } from './payments.tsx'
+import { OperatorModels } from './models.tsx'
+import { ProviderPage, Providers } from './providers.tsx'
 import { AllRequests, AnyRequest, Search, SearchBox } from './requests.tsx'
 
 export default function OperatorPages() {
@@ -37,6 +39,8 @@ function Places() {
       <Route path="/operator/payments/subscriptions" component={Subscriptions} />
       <Route path="/operator/payments/:id" component={PaymentPage} />
       <Route path="/operator/providers" component={Providers} />
+      <Route path="/operator/providers/:id" component={ProviderPage} />
+      <Route path="/operator/models" component={OperatorModels} />
       <Route path="/operator/catalog" component={CatalogPage} />
       <Route path="/operator/ledger" component={Ledger} />
       <Route path="/operator/keys" component={ManagementKeys} />

@@ -1,11 +1,12 @@
 // The whole catalog in one list that scrolls smoothly: only the rows in sight are in the page.
 
 import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
 import { useSearchParams } from 'wouter'
 import type { ModelView, NotCallable } from '../../http/console/answers.ts'
-import { useModels } from '../api/call.ts'
+import { send, useModels } from '../api/call.ts'
 import { compact, count, milliseconds, percent, t } from '../strings/text.ts'
-import { Badge, Copy, Dialog, Empty, Fact, PageHead } from '../ui/kit.tsx'
+import { Badge, Button, Copy, Dialog, Empty, Fact, PageHead } from '../ui/kit.tsx'
 import { QueryState, useWindow } from '../ui/table.tsx'
 import { poolNames } from './words.tsx'
 
@@ -270,6 +271,7 @@ function Row({ model, place, active, onChoose }: RowProps) {
 }
 
 function ModelDialog({ model, onClose }: { model: ModelView; onClose: () => void }) {
+  const [explaining, setExplaining] = useState(false)
   const yes = (value: boolean) => (value ? t('yes') : t('no'))
   const reason = model.callable.api ?? model.callable.app
   return (
@@ -300,6 +302,97 @@ function ModelDialog({ model, onClose }: { model: ModelView; onClose: () => void
           </li>
         ))}
       </ul>
+      {model.kind === 'chat' && (
+        <p className="mt-4">
+          <Button small onClick={() => setExplaining(true)}>
+            {t('What happens now')}
+          </Button>
+        </p>
+      )}
+      {explaining && <ExplainDialog model={model.id} onClose={() => setExplaining(false)} />}
+    </Dialog>
+  )
+}
+
+// What would happen to a call now.
+
+interface Explanation {
+  readonly reason: string | null
+  readonly candidates: readonly {
+    readonly model: string
+    readonly provider: string
+    readonly standing: 'healthy' | 'cooling' | 'open'
+    readonly latency_ms: number | null
+  }[]
+  readonly passed_over: readonly { readonly model: string; readonly reason: string }[]
+  readonly refusal?: string
+}
+
+const whyFirst: Readonly<Record<string, string>> = {
+  order: 'The first in the order of the route is asked first.',
+  weight: 'The weights of the route decide who is asked first, always the same for this account.',
+  price: 'The cheapest is asked first.',
+  latency: 'The quickest of late is asked first.',
+}
+
+const standings = {
+  healthy: ['good', 'healthy'],
+  cooling: ['warn', 'cooling down'],
+  open: ['bad', 'not asked but once a second'],
+} as const
+
+/** Who would be asked for a chat in this account now, in which order and why. Nothing is called. */
+export function ExplainDialog({ model, onClose }: { model: string; onClose: () => void }) {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['explained-route', model],
+    queryFn: async () => {
+      const answer = await send(`/app/v1/route?model=${encodeURIComponent(model)}`)
+      return (await answer.json()) as Explanation
+    },
+    gcTime: 0,
+    staleTime: 0,
+  })
+  return (
+    <Dialog title={t('What would happen to a call of {name} now', { name: model })} onClose={onClose}>
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-3">
+        <QueryState query={{ error, isPending, refetch }} rows={2} />
+        {data?.refusal !== undefined && (
+          <p className="rounded-md bg-warn-soft px-3 py-2">
+            {t('A chat of this account would be refused:')}{' '}
+            <span className="font-mono text-[12.5px]">{data.refusal}</span>
+          </p>
+        )}
+        {data && data.reason !== null && <p>{t(whyFirst[data.reason] ?? data.reason)}</p>}
+        {data && data.candidates.length > 0 && (
+          <ol className="grid gap-2">
+            {data.candidates.map(({ model: id, provider, standing, latency_ms: ms }, at) => (
+              <li key={at} className="rounded-md border border-line px-3 py-2">
+                <span className="block font-mono text-[12.5px] wrap-anywhere">
+                  {at + 1}. {id}
+                </span>
+                <span className="mt-1 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted">
+                  <Badge tone={standings[standing][0]}>{t(standings[standing][1])}</Badge>
+                  {provider}
+                  {ms !== null && <span className="tabular-nums">{milliseconds(ms)}</span>}
+                </span>
+              </li>
+            ))}
+          </ol>
+        )}
+        {data && data.passed_over.length > 0 && (
+          <div>
+            <p className="text-[13px] font-medium">{t('Passed over')}</p>
+            <ul>
+              {data.passed_over.map(({ model: id, reason }) => (
+                <li key={id}>
+                  <span className="font-mono text-[12.5px] wrap-anywhere">{id}</span>{' '}
+                  <span className="font-mono text-[12.5px] text-muted">{reason}</span>
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+      </div>
     </Dialog>
   )
 }

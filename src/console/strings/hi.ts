@@ -533,12 +533,10 @@ const operator: Readonly<Record<string, string>> = {
   '{amount} billed by providers': 'प्रदाताओं का बिल {amount}',
   '{count} callable; prices of {date}': '{count} कॉल करने योग्य; दाम {date} के',
   'configured or found': 'कॉन्फ़िगर किए गए या मिले',
-  'As seen by this process since it started.': 'जैसा इस प्रोसेस ने अपने शुरू होने से देखा है।',
   healthy: 'ठीक',
   degraded: 'आंशिक रूप से ठीक',
   unavailable: 'उपलब्ध नहीं',
   Protocol: 'प्रोटोकॉल',
-  Answers: 'जवाब',
   Succeeded: 'सफल',
   'Median time': 'माध्यिका समय',
   'Last error': 'पिछली त्रुटि',
@@ -666,8 +664,6 @@ const operator: Readonly<Record<string, string>> = {
   Kind: 'प्रकार',
   'Management key': 'प्रबंधन कुंजी',
 
-  'As of the last start. Change the file, the environment or the flags, and restart the gateway.':
-    'पिछली बार शुरू होने के समय का। फ़ाइल, एनवायरनमेंट या फ़्लैग बदलें, और गेटवे फिर से शुरू करें।',
   'There is no configuration file.': 'कोई कॉन्फ़िगरेशन फ़ाइल नहीं है।',
   'Search settings': 'सेटिंग्स खोजें',
   'Search, for example: timeouts': 'खोजें, जैसे: timeouts',

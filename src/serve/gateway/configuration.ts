@@ -394,9 +394,16 @@ function changesBetween(before: Config, after: Config): ConfigChange[] {
   const [old, now] = [settingsIn(before), settingsIn(after)]
   return [...new Set([...old.keys(), ...now.keys()])].flatMap((setting) => {
     const [from, to] = [old.get(setting), now.get(setting)]
-    if (Bun.deepEquals(from?.value, to?.value)) return []
+    if (Bun.deepEquals(from?.value, to?.value) || (saysNothing(from?.value) && saysNothing(to?.value)))
+      return []
     return [{ setting, from: from?.shown ?? null, to: to?.shown ?? null, restart: !isChangeable(setting) }]
   })
+}
+
+/** A setting that was not there and one with nothing in it are the same to whoever reads what changes. */
+function saysNothing(value: unknown): boolean {
+  if (value === undefined || value === null || value === false) return true
+  return typeof value === 'object' && Object.keys(value).length === 0
 }
 
 /** Every setting by its name: models by their id, aliases by theirs. Secrets are masked in what is shown. */
