@@ -32,6 +32,8 @@ const withoutRowid = new Set([
   'request_tag',
   'usage_tag_total',
   'upkeep',
+  'usage_month',
+  'usage_provider',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']
@@ -46,6 +48,8 @@ const withRoom = new Set([
   'key_spend',
   'usage_day',
   'usage_total',
+  'usage_month',
+  'usage_provider',
 ])
 
 function triggersOf(table: string): string {
@@ -74,7 +78,7 @@ function forSqlite(sql: string): string {
 function forPostgres(sql: string): string {
   const collated = sql.replace(/("\w+" text)\b(?! COLLATE)/g, '$1 COLLATE "C"')
   const roomy = collated.replace(
-    /(CREATE TABLE "(\w+)" \([\s\S]*?\n\));/g,
+    /(CREATE TABLE "(\w+)" \((?:(?!\nCREATE TABLE)[\s\S])*?\n\));/g,
     (all, create: string, name: string) => (withRoom.has(name) ? `${create} WITH (fillfactor = 50);` : all),
   )
   const missing = insertOnly.filter(

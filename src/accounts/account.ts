@@ -399,18 +399,44 @@ export interface NewcomerAllowances {
   readonly group: string | undefined
 }
 
+/** What a list of accounts is sorted by. */
+export const accountSorts = ['opened', 'email', 'balance', 'spent', 'used'] as const
+export type AccountSort = (typeof accountSorts)[number]
+
+export const accountStates = ['active', 'suspended', 'unverified'] as const
+
 export interface AccountQuery {
   readonly limit: number
-  /** Only accounts opened after the one with this id. */
+  /** The `next` of the page before. */
   readonly after?: string | undefined
   /** Only accounts whose address or id contains this text, in lower case. */
   readonly q?: string | undefined
+  readonly state?: (typeof accountStates)[number] | undefined
+  readonly sort: AccountSort
+  readonly order: 'asc' | 'desc'
+  /** Milliseconds since 1970. */
+  readonly now: number
+}
+
+/** An account in a list of operators. */
+export interface AccountEntry extends Account {
+  /** Purchased credit, less what is owed, picodollars. */
+  readonly balance: bigint
+  /** What its calls were charged in this calendar month, UTC. */
+  readonly spent: bigint
+  /** When its last call ended, or was refused; the day of it where the request log holds it no more. Null for never. */
+  readonly usedAt: number | null
 }
 
 export interface AccountPage {
-  readonly accounts: readonly Account[]
+  readonly accounts: readonly AccountEntry[]
   /** The `after` of the next page; null at the end. */
   readonly next: string | null
+}
+
+export interface AccountDirectory {
+  /** Long lists are made beside the calls, and end with their signal. Throws `invalid_request` for an unknown `after`. */
+  page(query: AccountQuery, signal?: AbortSignal): Promise<AccountPage>
 }
 
 export interface AccountCount {
@@ -455,8 +481,6 @@ export interface AccountStore {
   findAccount(idOrEmail: string): Awaitable<Account | undefined>
   /** Deleted accounts are not among them. */
   listAccounts(): Awaitable<readonly Account[]>
-  /** A page of accounts in order of creation. Throws GatewayError `invalid_request` for an unknown `after`. */
-  pageAccounts(query: AccountQuery): Promise<AccountPage>
   /** How many there are. */
   countAccounts(): Promise<AccountCount>
   /** False if there is a key with its id. */

@@ -15,6 +15,11 @@ export function startOfDay(now: number): number {
   return Math.floor(now / dayMs) * dayMs
 }
 
+export function startOfMonth(at: number): number {
+  const date = new Date(at)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
+}
+
 /** The same day and hour twelve months later; February 28 after a February 29. */
 export function twelveMonthsAfter(at: number): number {
   return monthsAfter(at, 12)

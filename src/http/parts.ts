@@ -7,7 +7,7 @@ import type { AddressRules } from '../chat/upstream/lower.ts'
 
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
-import type { AccountStore, NewcomerAllowances } from '../accounts/account.ts'
+import type { AccountDirectory, AccountStore, NewcomerAllowances } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
@@ -311,6 +311,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly requests: RequestReader
   readonly usage: UsageReader
   readonly finder: Finder
+  readonly directory: AccountDirectory
   readonly statements: StatementReader
   /** What has happened since the start. */
   readonly metrics: Pick<CallMetrics, 'text'>

@@ -126,13 +126,17 @@ export interface RequestFollower {
 // Usage by day, for charts and statements, from a rollup written together with the calls.
 
 /** What a day may be divided by; `tag` is by the values of one tag. */
-export type UsageGroup = 'day' | 'model' | 'key' | 'channel' | 'account' | 'tag'
+export type UsageGroup = 'day' | 'model' | 'key' | 'channel' | 'account' | 'provider' | 'tag'
 
 export interface UsageQuery extends SeenCalls {
   /** All accounts by default. */
   readonly account?: string
   readonly key?: string
   readonly model?: string
+  /** Only of the whole installation, and by day, model, channel or provider. */
+  readonly provider?: string | undefined
+  /** Rows for these groups alone, whatever they came to. */
+  readonly only?: readonly string[] | undefined
   /** UTC midnights, milliseconds since 1970: the first day, and the day after the last. */
   readonly from: number
   readonly until: number
@@ -156,6 +160,14 @@ export interface UsageFigures {
   readonly cost: bigint
   /** What of the cost was paid. */
   readonly charged: bigint
+  /** Calls that were answered, and how long they took together, milliseconds. */
+  readonly timed: number
+  readonly ms: number
+}
+
+/** How long an answered call took, whole milliseconds; null where none is known. */
+export function averageMs({ timed, ms }: Pick<UsageFigures, 'timed' | 'ms'>): number | null {
+  return timed === 0 ? null : Math.round(ms / timed)
 }
 
 export interface UsageOfDay extends UsageFigures {
@@ -166,7 +178,7 @@ export interface UsageOfDay extends UsageFigures {
 /** Sums of one day, or month, and one group. */
 export interface UsageSum extends UsageOfDay {
   /**
-   * A model, the id of a key or an account, a channel (`api`, `app`), or the value of a tag. Empty for totals of a day,
+   * A model, the id of a key or an account, a channel (`api`, `app`), a provider, or the value of a tag. Empty for totals of a day,
    * for the app when grouping by key, for refusals of unknown models, and for calls without the tag.
    */
   readonly group: string
@@ -194,6 +206,7 @@ export const usageColumns = [
   'output_tokens',
   'cost',
   'charged',
+  'average_ms',
 ] as const
 
 /**

@@ -2,8 +2,10 @@
 
 import type { Database } from 'bun:sqlite'
 import { parentPort } from 'node:worker_threads'
+import type { AccountPage, AccountQuery } from '../accounts/account.ts'
 import type { RequestPage, UsageReport } from '../observe/call-log.ts'
 import type { Audited, FromReports, ToAudit, ToReports } from './beside.ts'
+import { pageOf } from './sqlite/accounts/directory.ts'
 import { auditDay } from './sqlite/audit/audit-day.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
 import { isOutage, openReader } from './sqlite/database/sqlite.ts'
@@ -20,6 +22,7 @@ interface Job {
     | { readonly kind: 'report'; readonly run: Generator<undefined, UsageReport> }
     | { readonly kind: 'csv'; readonly run: Generator<string, void> }
     | { readonly kind: 'search'; readonly run: Generator<undefined, RequestPage> }
+    | { readonly kind: 'accounts'; readonly run: Generator<undefined, AccountPage> }
   /** Whether somebody waits for what comes next. */
   wanted: boolean
   text: string
@@ -81,9 +84,17 @@ function stepsOf(database: Database, message: Extract<ToReports, { path: string 
       return { kind, run: csvSteps(database, message.query) }
     case 'search':
       return { kind, run: new SqliteRequestReader(database).pageSteps(message.query) }
+    case 'accounts':
+      return { kind, run: accountSteps(database, message.query) }
     default:
       return kind satisfies never
   }
+}
+
+/** One statement, and so one step. */
+// oxlint-disable-next-line require-yield
+function* accountSteps(database: Database, query: AccountQuery): Generator<undefined, AccountPage> {
+  return pageOf(database, query)
 }
 
 /** A step of each that somebody waits for, and the next round after the messages that came meanwhile. */
@@ -113,6 +124,13 @@ function step(job: Job): void {
     const next = steps.run.next()
     if (!next.done) return
     post({ id, kind: 'search', page: next.value })
+    end(id)
+    return
+  }
+  if (steps.kind === 'accounts') {
+    const next = steps.run.next()
+    if (!next.done) return
+    post({ id, kind: 'accounts', page: next.value })
     end(id)
     return
   }

@@ -2,6 +2,7 @@
 // run in a thread with a connection of its own (beside-worker.ts). No call waits for any of it.
 
 import type { Database } from 'bun:sqlite'
+import type { AccountPage, AccountQuery } from '../accounts/account.ts'
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { RequestPage, RequestQuery, UsageQuery, UsageReader, UsageReport } from '../observe/call-log.ts'
@@ -80,11 +81,13 @@ export type ToReports =
     }
   | { readonly id: number; readonly kind: 'csv'; readonly path: string; readonly query: UsageQuery }
   | { readonly id: number; readonly kind: 'search'; readonly path: string; readonly query: RequestQuery }
+  | { readonly id: number; readonly kind: 'accounts'; readonly path: string; readonly query: AccountQuery }
   | { readonly id: number; readonly kind: 'next' }
   | { readonly id: number; readonly kind: 'end' }
 /** And its output. */
 export type FromReports =
   | { readonly id: number; readonly kind: 'search'; readonly page: RequestPage }
+  | { readonly id: number; readonly kind: 'accounts'; readonly page: AccountPage }
   | { readonly id: number; readonly kind: 'report'; readonly report: UsageReport }
   | { readonly id: number; readonly kind: 'piece'; readonly text: string; readonly last: boolean }
   | { readonly id: number; readonly kind: 'fault'; readonly fault: string; readonly outage: boolean }
@@ -139,6 +142,13 @@ export class Reports implements UsageReader {
     return answer.page
   }
 
+  /** A page of accounts that looks at all of them. */
+  async accounts(query: AccountQuery, signal?: AbortSignal): Promise<AccountPage> {
+    const answer = await this.#make({}, (id) => ({ id, kind: 'accounts', path: this.#path, query }), signal)
+    if (answer.kind !== 'accounts') throw wrongAnswer()
+    return answer.page
+  }
+
   async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
     if (this.#where === 'beside' && !orUnavailable(() => isSmall(this.#database, query, rowsOnLoop))) {
       yield* this.#csvBeside(query, signal)
@@ -163,8 +173,8 @@ export class Reports implements UsageReader {
   }
 
   #sharedReport(query: UsageQuery, most: number, signal: AbortSignal | undefined): Promise<UsageReport> {
-    const { account, key, model, line, mode, from, until, by, tagName, tag, per } = query
-    const asked = [account, key, model, line, mode, from, until, by, tagName, tag, per, most]
+    const { account, key, model, line, mode, from, until, by, tagName, tag, per, provider, only } = query
+    const asked = [account, key, model, line, mode, from, until, by, tagName, tag, per, provider, only, most]
     const name = JSON.stringify(asked)
     let shared = this.#shared.get(name)
     if (shared === undefined) {

@@ -8,6 +8,7 @@ import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/aud
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
+import { SqliteDirectory } from './sqlite/accounts/directory.ts'
 import {
   SqliteActs,
   SqliteManagementKeys,
@@ -30,7 +31,7 @@ import { SqliteSubscriptions, SqliteVouchers } from './sqlite/payments/vouchers.
 import { SqlitePayments } from './sqlite/payments/top-ups.ts'
 import { SqliteWebhooks } from './sqlite/notify/webhooks.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
-import { UsageDays } from './sqlite/ledger/calls.ts'
+import { UsageDays } from './sqlite/ledger/usage-days.ts'
 import { SqliteFinder } from './sqlite/search.ts'
 import { Reports } from './beside.ts'
 import { figuresOf, SqliteSpending, SqliteUpkeep } from './sqlite/database/upkeep.ts'
@@ -224,6 +225,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     ),
     usage: reports,
     finder: new SqliteFinder(database, clock),
+    directory: new SqliteDirectory(
+      database,
+      serveAs === undefined ? undefined : (query, signal) => reports.accounts(query, signal),
+    ),
     signatures,
     retention,
     upkeep: new SqliteUpkeep(database),

@@ -503,6 +503,15 @@ function recordTables(c: typeof columns) {
     cost: c.money('cost').notNull(),
     /** The part of the cost that the account paid. */
     charged: c.money('charged').notNull(),
+    /** Calls that were answered, and how long they took together, milliseconds. None in rows older than these columns. */
+    timed: c
+      .whole('timed')
+      .notNull()
+      .default(sql`0`),
+    ms: c
+      .whole('ms')
+      .notNull()
+      .default(sql`0`),
   })
 
   /** Totals per UTC day, written with each call: computing a chart from the log would stall every stream. */
@@ -540,6 +549,35 @@ function recordTables(c: typeof columns) {
       c.primaryKey({ columns: [t.day, t.channel, t.model, ...c.shared.chain(t)] }),
       c.check('usage_total_channel', sql`channel in ('api', 'app')`),
     ],
+  )
+
+  /** The months of each key, by which keys and accounts are ranked: its days are many times as many rows. */
+  const usageMonth = c.table(
+    'usage_month',
+    {
+      /** The UTC midnight that begins it. */
+      month: c.time('month').notNull(),
+      account: c.string('account').notNull(),
+      /** Empty for the app. */
+      key: c.string('key').notNull(),
+      /** The days with calls: bit 0 for the first of the month. */
+      days: c.whole('days').notNull(),
+      ...usageFigures(),
+    },
+    (t) => [c.primaryKey({ columns: [t.month, t.account, t.key] })],
+  )
+
+  /** The days of the providers, for the whole installation: of calls that reached one. */
+  const usageProvider = c.table(
+    'usage_provider',
+    {
+      day: c.time('day').notNull(),
+      provider: c.string('provider').notNull(),
+      channel: c.string('channel').notNull(),
+      model: c.string('model').notNull(),
+      ...usageFigures(),
+    },
+    (t) => [c.primaryKey({ columns: [t.day, t.provider, t.channel, t.model] })],
   )
 
   /** What calls with a tag have come to, by day: one row for each tag of a call, in the transaction that ends it. */
@@ -591,6 +629,8 @@ function recordTables(c: typeof columns) {
     conversation,
     usageDay,
     usageTotal,
+    usageMonth,
+    usageProvider,
     usageTag,
     usageTagTotal,
     upkeep,
@@ -629,6 +669,8 @@ export const {
   requestTag,
   upkeep,
   usageDay,
+  usageMonth,
+  usageProvider,
   usageTag,
   usageTagTotal,
   usageTotal,

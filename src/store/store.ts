@@ -1,7 +1,7 @@
 // Everything that is kept, as the rest of the gateway sees it: interfaces of the rooms that use them, and no database.
 
 import type { Awaitable } from '../async/async.ts'
-import type { AccountStore } from '../accounts/account.ts'
+import type { AccountDirectory, AccountStore } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
@@ -31,6 +31,7 @@ import type { ConversationStore, ResponseStore } from '../responses/response-sto
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+  readonly directory: AccountDirectory
   readonly groups: GroupStore
   readonly identities: IdentityStore & WelcomeRegister & AllowanceRegister & Sweepable
   readonly managementKeys: ManagementKeyStore

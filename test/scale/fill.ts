@@ -229,7 +229,12 @@ function writeRecords(database: Database): void {
   )
   database.run(
     `INSERT INTO usage_total SELECT day, iif(key = '', 'app', 'api'), model, sum(calls), sum(errors), sum(input_tokens),
-       sum(output_tokens), sum(cost), sum(charged) FROM usage_day GROUP BY 1, 2, 3`,
+       sum(output_tokens), sum(cost), sum(charged), 0, 0 FROM usage_day GROUP BY 1, 2, 3`,
+  )
+  const month = "unixepoch(day / 1000, 'unixepoch', 'start of month') * 1000"
+  database.run(
+    `INSERT INTO usage_month SELECT ${month}, account, key, sum(DISTINCT 1 << ((day - ${month}) / ${dayMs})), sum(calls),
+       sum(errors), sum(input_tokens), sum(output_tokens), sum(cost), sum(charged), 0, 0 FROM usage_day GROUP BY 1, 2, 3`,
   )
   for (const [tag, value] of [
     ['team', `'t' || (i % 7)`],
@@ -243,7 +248,7 @@ function writeRecords(database: Database): void {
     )
   database.run(
     `INSERT INTO usage_tag_total SELECT tag, day, value, iif(key = '', 'app', 'api'), model, sum(calls), sum(errors),
-       sum(input_tokens), sum(output_tokens), sum(cost), sum(charged) FROM usage_tag GROUP BY 1, 2, 3, 4, 5`,
+       sum(input_tokens), sum(output_tokens), sum(cost), sum(charged), 0, 0 FROM usage_tag GROUP BY 1, 2, 3, 4, 5`,
   )
   const columns = `request_id, at, account, key, model, provider, stream, status, code, ending, prompt_tokens,
     completion_tokens, cost, attempts, first_byte_ms, total_ms, detail, contents, tags`

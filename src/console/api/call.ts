@@ -44,6 +44,8 @@ export const relayedAnswerWithinMs = 120_000
 interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>
   readonly withinMs?: number
+  /** Ends the call: nobody waits for its answer any more. */
+  readonly signal?: AbortSignal
 }
 
 /** Calls `/console/api/<path>` and returns the body of the answer. Throws CallError. */
@@ -51,10 +53,11 @@ export function call<T>(
   method: Method,
   path: string,
   body?: object,
-  { headers = {}, withinMs = answerWithinMs }: CallOptions = {},
+  { headers = {}, withinMs = answerWithinMs, signal }: CallOptions = {},
 ): Promise<T> {
   const init: RequestInit = {
     method,
+    ...(signal === undefined ? {} : { signal }),
     ...(body === undefined
       ? { headers }
       : { body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }),

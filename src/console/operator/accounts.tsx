@@ -1,9 +1,9 @@
 // All accounts, and the invitation of new ones.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
-import type { AccountDetailView, AccountView, LinkView } from '../../http/admin/answers.ts'
+import type { AccountDetailView, AccountEntryView, AccountView, LinkView } from '../../http/admin/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
 import { MonthlyCredit } from './account-acts.tsx'
@@ -13,7 +13,7 @@ import { Statements } from '../pages/payments.tsx'
 import { Access, SessionEntry } from '../pages/settings.tsx'
 import { poolNames } from '../pages/words.tsx'
 import { elevate } from '../session/credentials.tsx'
-import { moment, t, usd } from '../strings/text.ts'
+import { moment, t, usd, usdShort } from '../strings/text.ts'
 import {
   ActForm,
   Badge,
@@ -32,25 +32,71 @@ import {
   TextField,
   textOf,
   Time,
+  TimeIn,
+  Usd,
   useAct,
 } from '../ui/kit.tsx'
-import { Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
+import {
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  rightAligned,
+  sortable,
+  Table,
+  wholeRow,
+  wideOnly,
+} from '../ui/table.tsx'
+
+type Sort = 'opened' | 'email' | 'balance' | 'spent' | 'used'
+
+/** Those that begin with the most; an address begins at the front of the alphabet. */
+const firstOrder = (sort: Sort) => (sort === 'email' ? 'asc' : 'desc')
+
+const accountStates = [
+  ['active', 'active'],
+  ['suspended', 'suspended'],
+  ['unverified', 'not verified'],
+] as const
 
 export function Accounts() {
   const [query, setQuery] = useSearchParams()
   const [inviting, setInviting] = useState(false)
   const q = query.get('q') ?? ''
+  const state = query.get('state') ?? ''
+  const sort = (query.get('sort') ?? 'opened') as Sort
+  const order = query.get('order') === 'asc' ? 'asc' : query.has('order') ? 'desc' : firstOrder(sort)
+  const change = (changes: Readonly<Record<string, string>>) =>
+    setQuery(
+      Object.entries({
+        q,
+        state,
+        sort: query.get('sort') ?? '',
+        order: query.get('order') ?? '',
+        ...changes,
+      }).filter(([, value]) => value !== ''),
+      { replace: true },
+    )
   const list = useInfiniteQuery({
-    queryKey: ['admin', 'accounts', q],
-    queryFn: ({ pageParam }) => {
-      const asked = new URLSearchParams(q === '' ? {} : { q })
+    queryKey: ['admin', 'accounts', q, state, sort, order],
+    queryFn: ({ pageParam, signal }) => {
+      const asked = new URLSearchParams({ sort, order })
+      if (q !== '') asked.set('q', q)
+      if (state !== '') asked.set('state', state)
       if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<AccountView>>('GET', `admin/accounts?${asked}`)
+      return call<Page<AccountEntryView>>('GET', `admin/accounts?${asked}`, undefined, { signal })
     },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
+    placeholderData: keepPreviousData,
   })
   const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  const by = (name: Sort) => ({
+    order: sort === name ? (order as 'asc' | 'desc') : undefined,
+    onSort: () =>
+      change({ sort: name, order: sort === name ? (order === 'asc' ? 'desc' : 'asc') : firstOrder(name) }),
+  })
   return (
     <>
       <PageHead title={t('Accounts')}>
@@ -58,35 +104,45 @@ export function Accounts() {
           {t('Invite')}
         </Button>
       </PageHead>
-      <input
-        type="search"
-        aria-label={t('Search accounts')}
-        placeholder={t('Address or id')}
-        value={q}
-        onChange={(event) =>
-          setQuery(event.target.value === '' ? {} : { q: event.target.value }, { replace: true })
-        }
-        className="control mb-4 max-w-md"
-      />
+      <div className="mb-4 flex flex-wrap gap-2">
+        <input
+          type="search"
+          aria-label={t('Search accounts')}
+          placeholder={t('Address or id')}
+          value={q}
+          onChange={(event) => change({ q: event.target.value })}
+          className="control max-w-md flex-[1_1_12rem]"
+        />
+        <select
+          aria-label={t('State')}
+          value={state}
+          onChange={(event) => change({ state: event.target.value })}
+          className="control w-auto"
+        >
+          <option value="">{t('every state')}</option>
+          {accountStates.map(([value, name]) => (
+            <option key={value} value={value}>
+              {t(name)}
+            </option>
+          ))}
+        </select>
+      </div>
       <QueryState query={list} />
       {list.data && rows.length === 0 && <Empty title={t('No account matches.')} />}
       {rows.length > 0 && (
-        <Table label={t('Accounts')} columns={[t('E-mail'), t('Role'), t('State'), t('Opened')]}>
+        <Table
+          label={t('Accounts')}
+          columns={[
+            sortable(t('E-mail'), by('email')),
+            wideOnly(t('State')),
+            sortable(numeric(t('Balance')), by('balance')),
+            wideOnly(sortable(numeric(t('This month')), by('spent'))),
+            wideOnly(sortable(t('Last call'), by('used'))),
+            wideOnly(sortable(t('Opened'), by('opened'))),
+          ]}
+        >
           {rows.map((account) => (
-            <tr key={account.id}>
-              <td>
-                <Link href={`/operator/accounts/${account.id}`} className="text-accent underline">
-                  {account.email}
-                </Link>
-              </td>
-              <td>{t(account.role)}</td>
-              <td>
-                <AccountState account={account} />
-              </td>
-              <td>
-                <Time at={account.created_at} />
-              </td>
-            </tr>
+            <AccountRow key={account.id} account={account} />
           ))}
         </Table>
       )}
@@ -100,6 +156,45 @@ export function Accounts() {
         />
       )}
     </>
+  )
+}
+
+function AccountRow({ account }: { account: AccountEntryView }) {
+  return (
+    <tr className="relative hover:bg-paper">
+      <td className={`sm:max-w-72 ${firstOnPhones}`}>
+        <Link
+          href={`/operator/accounts/${account.id}`}
+          className={`${wholeRow} block truncate`}
+          title={account.email}
+        >
+          {account.email}
+        </Link>
+        <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+          <AccountState account={account} />
+          <TimeIn sentence={t('last call {time}')} at={account.last_call_at} />
+        </span>
+      </td>
+      <td className={`${notOnPhones} whitespace-nowrap`}>
+        <AccountState account={account} />{' '}
+        {account.role === 'operator' && <Badge tone="accent">{t('operator')}</Badge>}
+      </td>
+      <td className="num">
+        <Usd amount={account.balance_usd} short />
+        <span className="block text-[12.5px] text-muted sm:hidden">
+          {t('{amount} this month', { amount: usdShort(account.spent_usd) })}
+        </span>
+      </td>
+      <td className={`num ${notOnPhones}`}>
+        <Usd amount={account.spent_usd} short />
+      </td>
+      <td className={notOnPhones}>
+        <Time at={account.last_call_at} none={t('never')} />
+      </td>
+      <td className={notOnPhones}>
+        <Time at={account.created_at} />
+      </td>
+    </tr>
   )
 }
 

@@ -10,7 +10,7 @@ import { call } from '../api/call.ts'
 import { Outcome, RequestDetails } from '../pages/requests.tsx'
 import { count, milliseconds, moment, t, usdShort } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Loading, PageHead, textOf } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { numeric, Older, QueryState, Table, wholeRow } from '../ui/table.tsx'
 
 const filters = ['outcome', 'account', 'model', 'provider', 'key', 'code', 'tag', 'from', 'to', 'id'] as const
 type Filter = (typeof filters)[number]
@@ -111,9 +111,6 @@ export function AllRequests() {
     </>
   )
 }
-
-/** The whole of a row is its link. */
-const wholeRow = 'text-accent underline after:absolute after:inset-0'
 
 function RequestRows({ rows }: { rows: readonly OperatorRequestView[] }) {
   return (

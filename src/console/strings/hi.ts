@@ -2,6 +2,7 @@
 
 import { calls, chat } from './hi-calls.ts'
 import { chatting } from './hi-chat.ts'
+import { lists } from './hi-lists.ts'
 import { models } from './hi-models.ts'
 
 // Hindi: settings, webhooks, and MCP servers.
@@ -737,6 +738,17 @@ const groups: Readonly<Record<string, string>> = {
     'उसके बाद समूह की इसकी कुंजियाँ अस्वीकार होती हैं, और उनसे चल रही कॉल समाप्त होती हैं।',
 }
 
-export const parts = [start, chat, chatting, calls, credits, account, operator, groups, models] as const
+export const parts = [
+  start,
+  chat,
+  chatting,
+  calls,
+  credits,
+  account,
+  operator,
+  groups,
+  models,
+  lists,
+] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

@@ -6,7 +6,14 @@ import { t } from '../strings/text.ts'
 import { Button, Failure, Loading } from './kit.tsx'
 
 /** The name of a column, which also identifies it within its table. */
-type Column = string | { readonly name: string; readonly className: string }
+type Column =
+  string | { readonly name: string; readonly className: string; readonly sorting?: Sorting | undefined }
+
+/** How a list is sorted by a column: of the one that it is sorted by now, in which order. */
+interface Sorting {
+  readonly order: 'asc' | 'desc' | undefined
+  onSort(): void
+}
 
 /** A column of numbers, aligned at their ends. */
 export function numeric(name: string): Column {
@@ -20,6 +27,25 @@ export function rightAligned(name: string): Column {
 /** A column whose name is only read by screen readers. */
 export function screenReaderOnly(name: string): Column {
   return { name, className: 'sr-only' }
+}
+
+/** Of a link that the whole of its row leads to; the row is `relative`. */
+export const wholeRow = 'text-accent underline after:absolute after:inset-0'
+
+/** A column that is left out on a phone, where the first tells the rest in a second line. */
+export const notOnPhones = 'max-sm:hidden'
+/** Of the first cell on a phone: it takes what the others leave. */
+export const firstOnPhones = 'max-sm:w-full max-sm:max-w-0'
+
+export function wideOnly(column: Column): Column {
+  if (typeof column === 'string') return { name: column, className: notOnPhones }
+  return { ...column, className: `${column.className} ${notOnPhones}` }
+}
+
+/** A column that the list can be sorted by. */
+export function sortable(column: Column, sorting: Sorting): Column {
+  if (typeof column === 'string') return { name: column, className: '', sorting }
+  return { ...column, sorting }
 }
 
 /** A table that scrolls sideways on a narrow screen. */
@@ -50,7 +76,8 @@ export function Table({
 
 function Head({ column }: { column: Column }) {
   if (typeof column === 'string') return <th scope="col">{column}</th>
-  const { name, className } = column
+  const { name, className, sorting } = column
+  if (sorting !== undefined) return <SortHead name={name} className={className} sorting={sorting} />
   if (className === 'sr-only')
     return (
       <th scope="col">
@@ -60,6 +87,20 @@ function Head({ column }: { column: Column }) {
   return (
     <th scope="col" className={className}>
       {name}
+    </th>
+  )
+}
+
+const orders = { asc: 'ascending', desc: 'descending' } as const
+
+function SortHead({ name, className, sorting }: { name: string; className: string; sorting: Sorting }) {
+  const { order, onSort } = sorting
+  return (
+    <th scope="col" className={className} aria-sort={order === undefined ? undefined : orders[order]}>
+      <button type="button" onClick={onSort} className="font-medium hover:text-ink hover:underline">
+        {name}
+        {order !== undefined && <span aria-hidden="true">{order === 'asc' ? ' ↑' : ' ↓'}</span>}
+      </button>
     </th>
   )
 }

@@ -2,7 +2,7 @@
 // webhooks.
 
 import { z } from 'zod'
-import type { Account } from '../../accounts/account.ts'
+import { type Account, type AccountEntry, accountSorts, accountStates } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
 import { lifeFault } from '../../credits/calendar.ts'
 import { parseCreditLine } from '../../credits/balance.ts'
@@ -24,6 +24,7 @@ import {
 import { webhookActs } from '../console/webhooks.ts'
 import { amountOf, futureTime, invalid, inviteBody, requestId } from '../console/bodies.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
+import { whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import {
   accountView,
@@ -37,13 +38,21 @@ import {
   signInLink,
   suspendOrResume,
 } from './acts.ts'
-import type { AccountDetailView, GrantView } from './answers.ts'
+import type { AccountDetailView, AccountEntryView, GrantView } from './answers.ts'
 
 const role = z.enum(['user', 'operator'])
 const nothing = z.strictObject({})
 
 const listParameters = z.strictObject({
   q: z.string().max(256).optional().describe('Only accounts whose address or id holds this text.'),
+  state: z.enum(accountStates).optional(),
+  sort: z
+    .enum(accountSorts)
+    .default('opened')
+    .describe(
+      'By when they were opened, by address, by purchased credit, by what they spent this month, or by their last call.',
+    ),
+  order: z.enum(['asc', 'desc']).default('asc'),
   cursor: z.string().max(256).optional().describe('The `next_cursor` of the page before.'),
   limit: pageLimit,
 })
@@ -82,17 +91,19 @@ export const accountRoutes: readonly AdminRoute[] = [
       path: 'accounts',
       id: 'listAccounts',
       summary: 'List accounts',
-      description: 'In the order they were opened. Deleted accounts are not among them.',
+      description:
+        'In the order they were opened, or sorted otherwise; a `next_cursor` is of one order. Deleted accounts are not among them.',
       query: listParameters,
     },
     async ({ parts, request }) => {
-      const { q, cursor, limit } = queryOf(listParameters, request)
-      const { accounts, next } = await parts.accounts.pageAccounts({
-        q: q?.toLowerCase(),
-        after: cursor,
-        limit,
-      })
-      return { data: accounts.map(accountView), has_more: next !== null, next_cursor: next }
+      const { q, cursor, ...asked } = queryOf(listParameters, request)
+      const page = await whileOpen(parts, request, () =>
+        parts.directory.page(
+          { ...asked, q: q?.toLowerCase(), after: cursor, now: parts.now() },
+          request.signal,
+        ),
+      )
+      return { data: page.accounts.map(entryView), has_more: page.next !== null, next_cursor: page.next }
     },
   ),
   adminRoute(
@@ -281,6 +292,15 @@ export const accountRoutes: readonly AdminRoute[] = [
     (asked) => inviteAccount(asked, asked.body),
   ),
 ]
+
+function entryView({ balance, spent, usedAt, ...account }: AccountEntry): AccountEntryView {
+  return {
+    ...accountView(account),
+    balance_usd: formatUsd(balance),
+    spent_usd: formatUsd(spent),
+    last_call_at: isoOrNull(usedAt),
+  }
+}
 
 async function grant(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<GrantView> {
   const { parts, body } = asked

@@ -32,6 +32,15 @@ const account = z.strictObject({
 })
 export type AccountView = Wire<typeof account>
 
+const accountEntry = account.extend({
+  balance_usd: usd.describe('Purchased credit, less what is owed.'),
+  spent_usd: usd.describe('What its calls were charged in this calendar month, UTC.'),
+  last_call_at: time
+    .nullable()
+    .describe('Its last call, refused ones included; the day of it where the request log holds it no more.'),
+})
+export type AccountEntryView = Wire<typeof accountEntry>
+
 const accountDetail = account.extend({
   monthly_credit_usd: usd.nullable().describe('What it has each month; null for nothing.'),
   credits,
@@ -270,7 +279,7 @@ export const adminAnswers: Answers = {
   'POST config/reload': configReload,
   'GET acts': pageOf(act),
   'POST audit': data(audit),
-  'GET accounts': pageOf(account),
+  'GET accounts': pageOf(accountEntry),
   'POST accounts': account,
   'GET accounts/:account': data(accountDetail),
   'POST accounts/:account/grant': grant,

@@ -460,9 +460,18 @@ const usageExample: UsageView = {
       output_tokens: 2,
       cost: '0.0000075',
       charged: '0.0000075',
+      average_ms: 412,
     },
   ],
-  totals: { calls: 2, errors: 1, input_tokens: 7, output_tokens: 2, cost: '0.0000075', charged: '0.0000075' },
+  totals: {
+    calls: 2,
+    errors: 1,
+    input_tokens: 7,
+    output_tokens: 2,
+    cost: '0.0000075',
+    charged: '0.0000075',
+    average_ms: 412,
+  },
   rest: null,
 }
 
@@ -488,6 +497,13 @@ const usageParameters = [
   text('tag', 'Only calls with this tag.', 'feature=chat'),
   text('key', 'Only calls with the key of this id.'),
   text('model', 'Only calls of this model.'),
+  {
+    ...text(
+      'compare',
+      'With `before` the answer also says what the groups came to in as many days before; of a calendar month, in the month before.',
+    ),
+    schema: { type: 'string', enum: ['before'] },
+  },
   {
     ...text(
       'limit',

@@ -2,18 +2,19 @@
 
 import { z } from 'zod'
 import type { Viewer } from '../../accounts/account.ts'
-import { dayMs, startOfDay } from '../../credits/calendar.ts'
+import { dayMs, startOfDay, startOfMonth } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { groupTag, userTag } from '../../conversation/tags.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import type {
-  SeenCalls,
-  UsageGroup,
-  UsageFigures,
-  UsageOfDay,
-  UsageQuery,
-  UsageReader,
-  UsageReport,
+import {
+  averageMs,
+  type SeenCalls,
+  type UsageGroup,
+  type UsageFigures,
+  type UsageOfDay,
+  type UsageQuery,
+  type UsageReader,
+  type UsageReport,
 } from '../../observe/call-log.ts'
 import { queryOf } from '../intake/query.ts'
 import { whileOpen } from '../intake/read-body.ts'
@@ -60,6 +61,12 @@ export const usageParameters = z.strictObject({
   tag: tagFilter.optional().describe('Only calls with this tag: `feature=chat`.'),
   key: name.optional(),
   model: name.optional(),
+  compare: z
+    .enum(['before'], 'It takes before.')
+    .optional()
+    .describe(
+      'With `before` the answer says, too, what the groups came to in as many days before: of a calendar month, in the month before.',
+    ),
   limit: z
     .string()
     .regex(/^\d{1,4}$/, `It takes a whole number from 1 to ${mostGroups}.`)
@@ -76,11 +83,14 @@ export const usageParameters = z.strictObject({
 export const adminUsageParameters = usageParameters.extend({
   by: z
     .union(
-      [z.enum([...groups, 'account']), tagGroup],
-      'It takes day, model, key, channel, account, user, group or tag:NAME.',
+      [z.enum([...groups, 'account', 'provider']), tagGroup],
+      'It takes day, model, key, channel, account, provider, user, group or tag:NAME.',
     )
     .default('day'),
   account: name.optional(),
+  provider: name
+    .optional()
+    .describe('Only calls that this provider answered. Not with an account, a key or a tag.'),
 })
 
 type Asked = Omit<z.infer<typeof adminUsageParameters>, 'per'> &
@@ -93,6 +103,10 @@ const sums = {
   output_tokens: z.int(),
   cost: z.string().describe('What the provider’s price makes of it, US dollars, an exact decimal string.'),
   charged: z.string().describe('What of the cost the account has paid.'),
+  average_ms: z
+    .int()
+    .nullable()
+    .describe('How long a call took that was answered, to its last byte. Null where there was none.'),
 }
 
 export const usageSchema = z.object({
@@ -108,7 +122,7 @@ export const usageSchema = z.object({
         group: z
           .string()
           .describe(
-            'The model, the id of the key or of its group, the channel, or the value of the tag; empty for a whole day, and for what ' +
+            'The model, the id of the key or of its group, the channel, the provider, or the value of the tag; empty for a whole day, and for what ' +
               'has none.',
           ),
         label: z
@@ -127,6 +141,17 @@ export const usageSchema = z.object({
     })
     .nullable()
     .describe('The groups without rows of their own; null where every group has its rows.'),
+  before: z
+    .object({
+      from: z.string().describe('The first UTC day.'),
+      to: z.string().describe('The last UTC day.'),
+      totals: z.object(sums),
+      data: z
+        .array(z.object({ group: z.string(), ...sums }))
+        .describe('Of the groups with rows, those that had calls then.'),
+    })
+    .optional()
+    .describe('With `compare=before`.'),
 })
 
 export type UsageView = z.infer<typeof usageSchema>
@@ -144,7 +169,61 @@ export function accountUsageCsv(parts: HttpParts, viewer: Viewer, request: Reque
 /** The usage that is asked for. It ends with its client. */
 export function usageAnswer(parts: HttpParts, asked: Asked, request: Request): Promise<UsageView> {
   const query = usageQuery(asked, parts.now())
-  return whileOpen(parts, request, () => usageView(parts.usage, query, asked.limit, request.signal))
+  return whileOpen(parts, request, async () => {
+    const view = await usageView(parts.usage, query, asked.limit, request.signal)
+    if (asked.compare === undefined) return view
+    return { ...view, before: await usageBefore(parts.usage, query, view, request.signal) }
+  })
+}
+
+/** What the groups of a report came to in the time before it. */
+async function usageBefore(
+  reader: UsageReader,
+  query: UsageQuery,
+  { data }: UsageView,
+  signal: AbortSignal,
+): Promise<UsageView['before']> {
+  const [from, until] = spanBefore(query)
+  const only = [...new Set(data.map(({ group }) => group))]
+  const { rows, totals } = await reader.report(
+    { ...query, from, until, only },
+    Math.max(1, only.length),
+    signal,
+  )
+  const of = new Map<string, UsageFigures>()
+  for (const row of rows) of.set(row.group, sumOf(of.get(row.group), row))
+  return {
+    from: isoDay(from),
+    to: isoDay(until - dayMs),
+    totals: figures(totals),
+    data: query.by === 'day' ? [] : [...of].map(([group, sum]) => ({ group, ...figures(sum) })),
+  }
+}
+
+/** As many days before; of a month, or its beginning, as much of the month before. */
+export function spanBefore({
+  from,
+  until,
+}: Pick<UsageQuery, 'from' | 'until'>): [from: number, until: number] {
+  const last = until - dayMs
+  if (from !== startOfMonth(from) || startOfMonth(last) !== from) return [from - (until - from), from]
+  const before = startOfMonth(from - dayMs)
+  const isWhole = startOfMonth(until) === until
+  return [before, isWhole ? from : Math.min(from, before + (until - from))]
+}
+
+function sumOf(a: UsageFigures | undefined, b: UsageFigures): UsageFigures {
+  if (a === undefined) return b
+  return {
+    calls: a.calls + b.calls,
+    errors: a.errors + b.errors,
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    cost: a.cost + b.cost,
+    charged: a.charged + b.charged,
+    timed: a.timed + b.timed,
+    ms: a.ms + b.ms,
+  }
 }
 
 /** The same as a file: it is made as fast as the client reads it. */
@@ -175,10 +254,18 @@ export async function usageFile(parts: HttpParts, asked: Asked, request: Request
 
 /** The requested days; the last 30 by default. Throws `invalid_request` for a wrong order or too many. */
 export function usageQuery(
-  { from, to, limit: _, by: asked, ...rest }: Omit<Asked, 'limit'> & { readonly limit?: number },
+  { from, to, limit: _, compare: __, by: asked, ...rest }: Omit<Asked, 'limit'> & { readonly limit?: number },
   now: number,
 ): UsageQuery {
   const by = groupOf(asked)
+  const isOfProviders = by.by === 'provider' || rest.provider !== undefined
+  if (isOfProviders && (rest.account !== undefined || rest.key !== undefined || rest.tag !== undefined))
+    throw wrongly(
+      'provider',
+      'Usage by provider is of the whole installation: it takes no account, key or tag.',
+    )
+  if (rest.provider !== undefined && !['day', 'model', 'channel', 'provider'].includes(by.by))
+    throw wrongly('by', 'The usage of one provider is by day, model or channel.')
   if (by.tagName !== undefined && rest.tag !== undefined && by.tagName !== rest.tag.name)
     throw wrongly('tag', 'Usage by the values of one tag cannot be of the calls with another.')
   const last = to === undefined ? startOfDay(now) : Date.parse(to)
@@ -248,6 +335,7 @@ function figures(sum: UsageFigures) {
     output_tokens: sum.outputTokens,
     cost: formatUsd(sum.cost),
     charged: formatUsd(sum.charged),
+    average_ms: averageMs(sum),
   }
 }
 

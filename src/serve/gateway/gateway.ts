@@ -215,6 +215,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     requests: store.requests,
     usage: store.usage,
     finder: store.finder,
+    directory: store.directory,
     statements: store.statements,
     managementKeys: store.managementKeys,
     groups: store.groups,

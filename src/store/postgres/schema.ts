@@ -36,5 +36,6 @@ export const { background, backgroundEvents, creditLine, itemConversation, itemC
 export const { idempotency, identity, journal, keySpend, lot, managementKey, mcpServer, openCall } = tables
 export const { passkey, paymentEvent, paymentRefund, paymentReversal, priceVersion, requestLog } = tables
 export const { requestTag, response, responsePart, server, session, signature, subscription } = tables
-export const { ticket, topUp, usageDay, usageTag, usageTagTotal, usageTotal, voucher, wallet } = tables
-export const { webhook, webhookDelivery, welcome } = tables
+export const { ticket, topUp, usageDay, usageMonth, usageProvider, usageTag, usageTagTotal, usageTotal } =
+  tables
+export const { voucher, wallet, webhook, webhookDelivery, welcome } = tables

@@ -1,10 +1,10 @@
 // Accounts, keys and the records beside the money.
 
 import { afterEach, expect, test } from 'bun:test'
-import { type ApiKey, mintKey } from '../../../src/accounts/account.ts'
+import { type AccountQuery, type ApiKey, mintKey } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
-import { extensionOf, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { day, extensionOf, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { logRowOf } from '../calls/support.ts'
 
@@ -100,7 +100,8 @@ test('what a newcomer gets is written with its account: credit of each month, a 
 })
 
 test('accounts are listed page by page in the order they were opened, however many there are', async () => {
-  const { accounts, identities } = await open(freshDir())
+  const { accounts, directory, identities } = await open(freshDir())
+  const asked = { sort: 'opened', order: 'asc', now: noon } as const
   const ids: string[] = []
   for (let nth = 0; nth < 1_050; nth += 1)
     ids.push((await accounts.createAccount(`a${nth}@${nth % 350 === 0 ? 'rare' : 'example'}.org`)).id)
@@ -110,21 +111,70 @@ test('accounts are listed page by page in the order they were opened, however ma
   const seen: string[] = []
   let after: string | undefined
   do {
-    const page = await accounts.pageAccounts({ limit: 200, after })
+    const page = await directory.page({ ...asked, limit: 200, after })
     expect(page.accounts.length).toBe(page.next === null ? 49 : 200)
     seen.push(...page.accounts.map(({ id }) => id))
     after = page.next ?? undefined
   } while (after !== undefined)
   expect(seen).toEqual(there)
-  const rare = await accounts.pageAccounts({ limit: 2, q: 'rare.org' })
+  const rare = await directory.page({ ...asked, limit: 2, q: 'rare.org' })
   expect(rare).toMatchObject({ accounts: [{ id: ids[0]! }, { id: ids[350]! }], next: ids[350]! })
-  const rest = await accounts.pageAccounts({ limit: 2, q: 'rare.org', after: rare.next! })
+  const rest = await directory.page({ ...asked, limit: 2, q: 'rare.org', after: rare.next! })
   expect(rest).toMatchObject({ accounts: [{ id: ids[700]! }], next: null })
   expect(await accounts.countAccounts()).toEqual({ accounts: 1_049, suspended: 1 })
-  expect(accounts.pageAccounts({ limit: 2, after: 'acct_nobody' })).rejects.toMatchObject({
+  expect(directory.page({ ...asked, limit: 2, after: 'acct_nobody' })).rejects.toMatchObject({
     code: 'invalid_request',
   })
 }, 20_000)
+
+test('accounts are sorted by what they have, spend and do, in pages without gaps, beside the calls', async () => {
+  const dataDir = freshDir()
+  let now = noon
+  const store = await openStore(dataDir, { clock: () => now, serveAs: 'here' })
+  try {
+    const { accounts, directory, ledger } = store
+    const names = ['dora', 'anna', 'carl', 'berta', 'emil']
+    const ids = new Map<string, string>()
+    for (const [n, name] of names.entries()) {
+      now = noon + n * 1_000
+      const { id } = await accounts.createAccount(`${name}@example.org`)
+      ids.set(name, id)
+      if (name !== 'emil') await ledger.grant(grantOf(`g:${name}`, usd(10 + (n % 2)), { account: id }))
+      if (n > 2) continue
+      await ledger.hold(holdOf(`c${n}`, { account: id, leaseUntil: now + day }))
+      await ledger.settle(settleOf(`c${n}`, usd(n === 1 ? '0.5' : '0.25')))
+    }
+    await accounts.suspend(ids.get('carl')!)
+    const list = async (query: Pick<AccountQuery, 'sort' | 'order'> & Partial<AccountQuery>, limit = 2) => {
+      const found: string[] = []
+      let after: string | undefined
+      do {
+        const page = await directory.page({ now, ...query, limit, after })
+        found.push(...page.accounts.map(({ email }) => email.split('@')[0]!))
+        after = page.next ?? undefined
+      } while (after !== undefined)
+      return found.join(' ')
+    }
+    expect(await list({ sort: 'opened', order: 'desc' })).toBe('emil berta carl anna dora')
+    expect(await list({ sort: 'email', order: 'asc' })).toBe('anna berta carl dora emil')
+    expect(await list({ sort: 'balance', order: 'desc' })).toBe('berta anna carl dora emil')
+    expect(await list({ sort: 'spent', order: 'desc' })).toBe('anna carl dora emil berta')
+    expect(await list({ sort: 'used', order: 'asc' }, 4)).toBe('berta emil dora anna carl')
+    expect(await list({ sort: 'spent', order: 'asc', state: 'active', q: 'a@' })).toBe('berta dora anna')
+    expect(await list({ sort: 'email', order: 'desc', state: 'suspended' })).toBe('carl')
+    const { accounts: rows } = await directory.page({ now, sort: 'spent', order: 'desc', limit: 1 })
+    expect(rows).toMatchObject([{ balance: usd('10.5'), spent: usd('0.5'), usedAt: noon - day / 2 }])
+    // What was spent in another month is not of this one.
+    now += 40 * day
+    expect((await directory.page({ now, sort: 'spent', order: 'desc', limit: 1 })).accounts[0]!.spent).toBe(
+      0n,
+    )
+    const wrong = directory.page({ now, sort: 'spent', order: 'desc', limit: 1, after: ids.get('anna')! })
+    expect(await wrong.catch((error: unknown) => error)).toMatchObject({ code: 'invalid_request' })
+  } finally {
+    await store.close()
+  }
+})
 
 test('a key comes back as it went in', async () => {
   const { accounts } = await open(freshDir())

@@ -546,6 +546,7 @@ describe('what lets somebody into an account, or acts for it', () => {
       // What was asked and answered: read with an id that only its caller knows, or as the log of the account.
       'request_log',
       'usage_day',
+      'usage_month',
       'usage_tag',
       'request_tag',
       'idempotency',

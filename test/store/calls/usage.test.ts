@@ -9,7 +9,7 @@ import { noUsage } from '../../../src/conversation/usage.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { RequestLogRow, UsageGroup, UsageSum } from '../../../src/observe/call-log.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
-import { UsageDays } from '../../../src/store/sqlite/ledger/calls.ts'
+import { UsageDays } from '../../../src/store/sqlite/ledger/usage-days.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { until } from '../../chat/lab.ts'
@@ -164,6 +164,9 @@ describe('usage by day', () => {
       charged: cost,
       tags: null,
       group: null,
+      provider: 'sim',
+      timed: 1,
+      ms: 40,
     })
     const commit = () => {
       database.run('BEGIN')
@@ -215,8 +218,10 @@ describe('usage by day', () => {
       outputTokens: 0,
       cost: 0n,
       charged: 0n,
+      timed: 0,
+      ms: 0,
     }
-    const paid = { inputTokens: 100, outputTokens: 12, cost: usd('0.25'), charged: usd('0.25') }
+    const paid = { timed: 1, inputTokens: 100, outputTokens: 12, cost: usd('0.25'), charged: usd('0.25') }
     expect(await usageOf(store, 'model', { account: 'anna' })).toEqual([
       { ...zero, group: '', calls: 1, errors: 1 },
       { ...zero, ...paid, group: 'sim/echo', calls: 2, errors: 1 },
@@ -254,7 +259,71 @@ describe('usage by day', () => {
         outputTokens: 4,
         cost: usd('0.01'),
         charged: usd('0.01'),
+        timed: 1,
+        ms: 0,
       },
+    ])
+  })
+
+  test('ranks keys and accounts by their months as by their days, and says what others came to before', async () => {
+    let now = noon
+    const store = await open(freshDir(), () => now)
+    const { ledger } = store
+    const keys = Array.from({ length: 12 }, (_, n) => ({
+      key: n === 0 ? null : `key${n}`,
+      account: `a${n % 3}`,
+    }))
+    for (const account of ['a0', 'a1', 'a2'])
+      await ledger.grant(grantOf(`g:${account}`, usd(900), { account, expiresAt: 'never' }))
+    const booked: { key: string; account: string; at: number; cost: bigint }[] = []
+    for (let n = 0; n < 150; n++) {
+      now = noon + Math.floor(n / 2) * day
+      const { key, account } = keys[(n * n + Math.floor(n / 40)) % keys.length]!
+      const cost = usd('0.001') * BigInt(((n * 7) % 11) + 1)
+      await ledger.hold(holdOf(`m${n}`, { account, key, leaseUntil: now + day }))
+      await ledger.settle(settleOf(`m${n}`, cost))
+      booked.push({ key: key ?? '', account, at: now, cost })
+    }
+    for (const [from, until] of [
+      [0, 75],
+      [3, 44],
+      [20, 21],
+      [40, 75],
+    ] as const)
+      for (const by of ['key', 'account'] as const) {
+        const range = { from: today.from + from * day, until: today.from + until * day }
+        const expected = new Map<string, bigint>()
+        for (const call of booked)
+          if (call.at >= range.from && call.at < range.until)
+            expected.set(call[by], (expected.get(call[by]) ?? 0n) + call.cost)
+        const report = await store.usage.report({ ...range, by }, 3)
+        const found = new Map<string, bigint>()
+        for (const { group, cost } of report.rows) found.set(group, (found.get(group) ?? 0n) + cost)
+        const best = [...expected.values()].toSorted((a, b) => Number(b - a)).slice(0, 3)
+        expect([...found.values()].toSorted((a, b) => Number(b - a))).toEqual(best)
+        expect(found.size + (report.rest?.groups ?? 0)).toBe(expected.size)
+        for (const [group, cost] of found) expect(cost).toBe(expected.get(group)!)
+        if (by === 'key') continue
+        const only = [...expected.keys()].slice(0, 2)
+        const named = await store.usage.report({ ...range, by, only }, 100)
+        for (const group of only)
+          expect(added(named.rows.filter((row) => row.group === group)).cost).toBe(expected.get(group)!)
+      }
+  })
+
+  test('tells providers apart, and what reached none', async () => {
+    const store = await open(freshDir())
+    await store.ledger.grant(grantOf('g', usd(10)))
+    await store.ledger.hold(holdOf('c1'))
+    await store.ledger.settle(settleOf('c1', usd('0.25')))
+    store.requestLog.appendRefused(refused, 'sim/echo')
+    const sums = await until(
+      () => usageOf(store, 'provider' as UsageGroup),
+      (rows) => rows.length === 2,
+    )
+    expect(sums.map(({ group, calls, errors, cost }) => ({ group, calls, errors, cost }))).toEqual([
+      { group: 'sim', calls: 1, errors: 0, cost: usd('0.25') },
+      { group: '', calls: 1, errors: 1, cost: 0n },
     ])
   })
 

@@ -6,8 +6,6 @@ import { LRUCache } from 'lru-cache'
 import {
   type Account,
   type AccountCount,
-  type AccountPage,
-  type AccountQuery,
   type AccountStore,
   type ApiKey,
   type KeyPage,
@@ -38,7 +36,6 @@ const trustMs = 5
 
 /** Rows that are looked at before calls go on: about 3 ms each. */
 const keysPerStep = 500
-const accountsPerStep = 1_000
 const accountsCountedPerStep = 20_000
 
 /** A row, or the knowledge that there is none: unknown ids must not cost a query each time. */
@@ -128,30 +125,6 @@ export class SqliteAccounts implements AccountStore {
 
   listAccounts(): readonly Account[] {
     return orUnavailable(() => this.#sql().accounts.all()).map(accountOf)
-  }
-
-  /** In short steps, so that a long list does not hold calls up. */
-  async pageAccounts({ limit, after, q }: AccountQuery): Promise<AccountPage> {
-    let from = this.#placeOfAccount(after)
-    const found: Account[] = []
-    for (;;) {
-      const rows = orUnavailable(() => this.#sql().accountsFrom.all(from, accountsPerStep))
-      for (const row of rows) {
-        from = row.place
-        if (row.deleted_at !== null || !holds(row, q)) continue
-        if (found.length === limit) return { accounts: found, next: found.at(-1)!.id }
-        found.push(accountOf(row))
-      }
-      if (rows.length < accountsPerStep) return { accounts: found, next: null }
-      await Bun.sleep(0)
-    }
-  }
-
-  #placeOfAccount(after: string | undefined): bigint {
-    if (after === undefined) return 0n
-    const row = orUnavailable(() => this.#sql().placeOfAccount.get(after))
-    if (row) return row.place
-    throw unknownCursor()
   }
 
   async countAccounts(): Promise<AccountCount> {
@@ -424,13 +397,6 @@ function statements(database: Database) {
     accounts: database.prepare<Row<'account'>, []>(
       'SELECT * FROM account WHERE deleted_at IS NULL ORDER BY created_at, id',
     ),
-    // Rowids follow the order of insertion.
-    placeOfAccount: database.prepare<{ place: bigint }, [string]>(
-      'SELECT rowid AS place FROM account WHERE id = ?',
-    ),
-    accountsFrom: database.prepare<Row<'account'> & { readonly place: bigint }, [bigint, number]>(
-      'SELECT rowid AS place, * FROM account WHERE rowid > ? ORDER BY rowid LIMIT ?',
-    ),
     countFrom: database.prepare<CountRow, [bigint, number]>(
       `SELECT sum(deleted_at IS NULL) AS accounts, sum(deleted_at IS NULL AND suspended) AS suspended,
        max(place) AS last
@@ -526,10 +492,6 @@ function keyValues(key: ApiKey) {
 /** Addresses that differ only in case and blanks are the same. */
 function normalizeEmail(email: string): string {
   return email.trim().toLowerCase()
-}
-
-function holds({ id, email }: Row<'account'>, q: string | undefined): boolean {
-  return q === undefined || email.includes(q) || id.includes(q)
 }
 
 function unknownCursor(): GatewayError {

@@ -6,7 +6,7 @@ import type { RequestLog, RequestLogRow } from '../../../observe/call-log.ts'
 import { BulkInsert } from '../ledger/journal.ts'
 import type { BufferedRows } from '../ledger/ledger-store.ts'
 import { isOutage } from '../database/sqlite.ts'
-import type { UsageDays } from '../ledger/calls.ts'
+import type { UsageDays } from '../ledger/usage-days.ts'
 
 // The request log: written once there are enough rows, or after a quarter of a second. Each batch writes the pages of
 // four indexes, which is dear for the few rows of one group.
@@ -129,7 +129,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   }
 
   #countRefusal({ account, at, key, tags, group = null }: RequestLogRow, model: string): void {
-    const nothing = { inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
+    const nothing = { inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n, provider: '', timed: 0, ms: 0 }
     this.#usage.add({ account, at, key, model, tags, group, calls: 1, errors: 1, ...nothing })
     this.#usage.write()
   }

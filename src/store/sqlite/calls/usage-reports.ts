@@ -2,12 +2,10 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { groupTag } from '../../../conversation/tags.ts'
-import { dayMs, startOfDay } from '../../../credits/calendar.ts'
-import { formatUsd } from '../../../credits/money.ts'
+import { dayMs, startOfDay, startOfMonth } from '../../../credits/calendar.ts'
 import { csvLine, csvLines } from '../../../text/csv.ts'
 import {
   usageColumns,
-  type UsageFigures,
   type UsageGroup,
   type UsageOfDay,
   type UsageQuery,
@@ -15,6 +13,16 @@ import {
   type UsageSum,
 } from '../../../observe/call-log.ts'
 import { one } from '../database/sqlite.ts'
+import {
+  byCost,
+  cellsOf,
+  daysOf,
+  figuresOf,
+  type FiguresRow,
+  reportOf,
+  totalOf,
+  withoutTag,
+} from './usage-figures.ts'
 import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
 
 /** After so long a report gives way to others, milliseconds. */
@@ -22,6 +30,8 @@ const stepMs = 4
 /** Groups of a day that are read at once. Those of a month are sorted for each such page. */
 const groupsAtOnce = 1_000
 const groupsOfMonthAtOnce = 50_000
+/** Groups whose months are only a bound that are looked at day by day, beyond those that are shown. */
+const boundsLookedAt = 2_000
 /** Names of keys and accounts that one report remembers. */
 const labelsRemembered = 50_000
 
@@ -35,14 +45,6 @@ function where(...conditions: Condition[]): { text: string; values: Value[] } {
   }
 }
 
-interface FiguresRow {
-  readonly calls: bigint
-  readonly errors: bigint
-  readonly input_tokens: bigint
-  readonly output_tokens: bigint
-  readonly cost: bigint
-  readonly charged: bigint
-}
 type DayRow = FiguresRow & { readonly day: bigint }
 type GroupRow = FiguresRow & { readonly name: string; readonly account: string }
 
@@ -54,7 +56,7 @@ interface Period {
 }
 
 const sums = `sum(calls) AS calls, sum(errors) AS errors, sum(input_tokens) AS input_tokens,
-  sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(charged) AS charged`
+  sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(charged) AS charged, sum(timed) AS timed, sum(ms) AS ms`
 
 /** A group, and what it came to. */
 interface Ranked {
@@ -65,7 +67,19 @@ interface Ranked {
   readonly calls: bigint
 }
 
-type Table = 'usage_day' | 'usage_tag' | 'usage_tag_total' | 'usage_total'
+/** A group, and what the months came to that its days stand in; `other` has days that are not asked for. */
+interface Bound {
+  readonly account: string
+  readonly key: string
+  readonly cost: bigint
+  readonly calls: bigint
+  readonly other: bigint
+}
+
+/** A month, with a bit for every day of it that is asked for. */
+type AskedMonth = readonly [month: number, mask: number]
+
+type Table = 'usage_day' | 'usage_provider' | 'usage_tag' | 'usage_tag_total' | 'usage_total'
 
 const columnsOfDay = {
   day: "''",
@@ -73,6 +87,7 @@ const columnsOfDay = {
   key: 'key',
   channel: "CASE key WHEN '' THEN 'app' ELSE 'api' END",
   account: 'account',
+  provider: "''",
   tag: "''",
 }
 const columnsOfTotal = {
@@ -81,11 +96,13 @@ const columnsOfTotal = {
   channel: 'channel',
   key: "''",
   account: "''",
+  provider: "''",
   tag: "''",
 }
 /** How a day is divided in each of the tables. */
 const namesIn: Readonly<Record<Table, Readonly<Record<UsageGroup, string>>>> = {
   usage_day: columnsOfDay,
+  usage_provider: { ...columnsOfTotal, provider: 'provider' },
   usage_tag: { ...columnsOfDay, tag: 'value' },
   usage_tag_total: { ...columnsOfTotal, tag: 'value' },
   usage_total: columnsOfTotal,
@@ -144,7 +161,7 @@ export function isSmall(database: Database, query: UsageQuery, rows: number): bo
   }
   if (key !== undefined || line !== undefined) return true
   const [table, who] = isOfTotals(query)
-    ? ['usage_total', '']
+    ? [isOfProviders(query) ? 'usage_provider' : 'usage_total', '']
     : ['usage_day', account === undefined ? '' : 'account = ? AND ']
   const bounds = account === undefined ? [from, until, rows + 1] : [account, from, until, rows + 1]
   const counted = one(
@@ -172,13 +189,9 @@ function periodsOf({ from, until, per }: UsageQuery): Period[] {
   return periods
 }
 
-function startOfMonth(at: number): number {
-  const date = new Date(at)
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
-}
-
 function tableOf(query: UsageQuery): Table {
   const isOfTags = tagOf(query) !== undefined
+  if (isOfProviders(query)) return 'usage_provider'
   if (isOfTotals(query)) return isOfTags ? 'usage_tag_total' : 'usage_total'
   return isOfTags ? 'usage_tag' : 'usage_day'
 }
@@ -186,6 +199,11 @@ function tableOf(query: UsageQuery): Table {
 /** What the totals of the installation answer. */
 function isOfTotals({ account, key, by }: UsageQuery): boolean {
   return account === undefined && key === undefined && by !== 'key' && by !== 'account'
+}
+
+/** Only of the whole installation. */
+function isOfProviders({ by, provider }: UsageQuery): boolean {
+  return by === 'provider' || provider !== undefined
 }
 
 class UsageSource {
@@ -229,6 +247,7 @@ class UsageSource {
       for (const page of this.pagesOf(period)) rows.push(...page)
       if (this.#isLong()) yield
     }
+    const { only } = this.#query
     const ofGroup = new Map<string, { cost: bigint; calls: number }>()
     for (const { group, cost, calls } of rows) {
       const sum = ofGroup.get(group)
@@ -238,12 +257,10 @@ class UsageSource {
         sum.calls += calls
       }
     }
-    const shown = new Set(
-      [...ofGroup]
-        .toSorted(([a, x], [b, y]) => byCost(x.cost, y.cost) || y.calls - x.calls || (a < b ? -1 : 1))
-        .slice(0, most)
-        .map(([group]) => group),
-    )
+    const best = [...ofGroup]
+      .filter(([group]) => only === undefined || only.includes(group))
+      .toSorted(([a, x], [b, y]) => byCost(x.cost, y.cost) || y.calls - x.calls || (a < b ? -1 : 1))
+    const shown = new Set(best.slice(0, most).map(([group]) => group))
     return reportOf(
       rows.filter(({ group }) => shown.has(group)),
       daysOf(rows),
@@ -258,24 +275,20 @@ class UsageSource {
       this.#account === undefined ? this.#totalDays() : this.#daysOf(this.#account, undefined),
     )
     if (this.#isLong()) yield
-    let top: Ranked[] = []
-    let groups = 0
-    const best = () => (top = top.toSorted(rank).slice(0, most))
-    for (const account of this.#account === undefined ? this.#accounts() : [this.#account]) {
-      const found = this.#rank(account, most)
-      groups += found.groups
-      top.push(...found.top)
-      if (top.length > 4 * most) best()
-      if (this.#isLong()) yield
-    }
+    const { only } = this.#query
+    let { top, groups } =
+      only === undefined
+        ? ((yield* this.#rankMonths(most)) ?? (yield* this.#rankDays(most)))
+        : this.#rankOf(only)
     const app = this.#account === undefined && this.#query.by === 'key' ? this.#totalDays('app') : []
-    if (app.length > 0) {
+    if (app.length > 0 && (only === undefined || only.includes(''))) {
       const { cost, calls } = totalOf(app)
-      top.push({ group: '', account: undefined, cost, calls: BigInt(calls) })
+      top = [...top, { group: '', account: undefined, cost, calls: BigInt(calls) }]
       groups += 1
     }
     const rows: UsageSum[] = []
-    for (const { group, account } of best()) {
+    top = top.toSorted(rank).slice(0, most)
+    for (const { group, account } of top) {
       const own =
         account === undefined
           ? app
@@ -285,6 +298,125 @@ class UsageSource {
     }
     rows.sort((a, b) => a.day - b.day || (a.group < b.group ? -1 : 1))
     return reportOf(rows, days, groups - top.length)
+  }
+
+  /** Groups that are asked for by name, for a comparison: they are ranked already. */
+  #rankOf(only: readonly string[]): { readonly top: readonly Ranked[]; readonly groups: number } {
+    const byKey = this.#query.by === 'key'
+    const top = only
+      .filter((group) => group !== '' || (byKey && this.#account !== undefined))
+      .map((group): Ranked => {
+        const account = byKey ? (this.#account ?? this.#ownerOf(group)) : group
+        return { group, account: account ?? '', cost: 0n, calls: 0n }
+      })
+    return { top, groups: top.length }
+  }
+
+  /** Looks at every day of every account. */
+  *#rankDays(
+    most: number,
+  ): Generator<undefined, { readonly top: readonly Ranked[]; readonly groups: number }> {
+    let top: Ranked[] = []
+    let groups = 0
+    for (const account of this.#account === undefined ? this.#accounts() : [this.#account]) {
+      const found = this.#rank(account, most)
+      groups += found.groups
+      top.push(...found.top)
+      if (top.length > 4 * most) top = top.toSorted(rank).slice(0, most)
+      if (this.#isLong()) yield
+    }
+    return { top, groups }
+  }
+
+  /**
+   * The same by the months that the days stand in. A month that is asked for in part is an upper bound of what its days
+   * came to, so groups are looked at from the highest bound on, and no further than the last of the best. Undefined where
+   * a condition is on what months do not tell, or too many bounds are close together.
+   */
+  *#rankMonths(
+    most: number,
+  ): Generator<undefined, { readonly top: readonly Ranked[]; readonly groups: number } | undefined> {
+    if (this.#filter.length > 0) return undefined
+    const { by, from, until } = this.#query
+    const byKey = by === 'key'
+    const limit = most + boundsLookedAt
+    const months = monthsWithin(from, until)
+    const { bounds, groups } =
+      byKey && months.length <= 2 ? this.#boundsOfKeys(months, limit) : this.#boundsOf(months, limit)
+    if (this.#isLong()) yield
+    let top: Ranked[] = []
+    for (const { account, key, other, ...bound } of bounds) {
+      const group = byKey ? key : account
+      const last = top.length >= most ? top.at(-1) : undefined
+      if (last !== undefined && rank(last, { ...bound, group, account }) < 0) return { top, groups }
+      const sum =
+        other === 0n ? bound : totalOf(this.#daysOf(account, byKey ? key : undefined, [from, until]))
+      top.push({ group, account, cost: sum.cost, calls: BigInt(sum.calls) })
+      top = top.toSorted(rank).slice(0, most)
+      if (this.#isLong()) yield
+    }
+    return bounds.length < limit ? { top, groups } : undefined
+  }
+
+  /** Keys of one month, or of two that follow each other: looking one up in the other is quicker than sorting both. */
+  #boundsOfKeys(months: readonly AskedMonth[], limit: number): { bounds: Bound[]; groups: number } {
+    const [[month, mask], [earlier, maskBefore]] = [months.at(-1)!, months.at(-2) ?? [0, 0]]
+    const whose = this.#account === undefined ? "AND a.key <> ''" : 'AND a.account = ?'
+    const own = this.#account === undefined ? [] : [this.#account]
+    const other = (rows: string, join: string, alone: string, values: readonly Value[]) => ({
+      bounds: this.#all<Bound>(
+        `SELECT ${rows} FROM usage_month AS a ${join} WHERE ${alone} ${whose} ORDER BY cost DESC, calls DESC, a.key
+         LIMIT ${limit}`,
+        [...values, ...own],
+      ),
+      counted: `SELECT count(*) AS groups FROM usage_month AS a WHERE ${alone} ${whose}`,
+    })
+    const later = other(
+      `a.account, a.key, a.cost + coalesce(b.cost, 0) AS cost, a.calls + coalesce(b.calls, 0) AS calls,
+       (a.days & ~${mask}) | coalesce(b.days & ~${maskBefore}, 0) AS other`,
+      `LEFT JOIN usage_month AS b ON b.month = ${earlier} AND b.account = a.account AND b.key = a.key
+       AND b.days & ${maskBefore} <> 0`,
+      `a.month = ? AND a.days & ${mask} <> 0`,
+      [month],
+    )
+    const sooner = other(
+      `a.account, a.key, a.cost, a.calls, a.days & ~${maskBefore} AS other`,
+      '',
+      `a.month = ? AND a.days & ${maskBefore} <> 0 AND NOT EXISTS (SELECT 1 FROM usage_month AS b
+       WHERE b.month = ${month} AND b.account = a.account AND b.key = a.key AND b.days & ${mask} <> 0)`,
+      [earlier],
+    )
+    const groups = [later.counted, ...(earlier === 0 ? [] : [sooner.counted])].reduce(
+      (sum, sql, place) =>
+        sum + Number(this.#all<{ groups: bigint }>(sql, [[month, earlier][place]!, ...own])[0]!.groups),
+      0,
+    )
+    const bounds = [...later.bounds, ...sooner.bounds]
+      .toSorted((a, b) => rank({ ...a, group: a.key }, { ...b, group: b.key }))
+      .slice(0, limit)
+    return { bounds, groups }
+  }
+
+  #boundsOf(months: readonly AskedMonth[], limit: number): { bounds: Bound[]; groups: number } {
+    const { by } = this.#query
+    const columns = by === 'key' ? 'account, key' : 'account'
+    const whose = this.#account === undefined ? (by === 'key' ? "AND key <> ''" : '') : 'AND account = ?'
+    const ofMonth = ([month, mask]: AskedMonth) =>
+      `SELECT account, key, sum(cost) AS cost, sum(calls) AS calls, max(days & ~${mask}) AS other FROM usage_month
+       WHERE month = ${month} AND days & ${mask} <> 0 ${whose} GROUP BY ${columns}`
+    const all = `FROM (${months.map(ofMonth).join(' UNION ALL ')}) GROUP BY ${columns}`
+    const values = months.flatMap(() => (this.#account === undefined ? [] : [this.#account]))
+    const bounds = this.#all<Bound>(
+      `SELECT account, key, sum(cost) AS cost, sum(calls) AS calls, max(other) AS other ${all}
+       ORDER BY cost DESC, calls DESC, ${by} LIMIT ${limit}`,
+      values,
+    )
+    if (bounds.length < limit) return { bounds, groups: bounds.length }
+    const [counted] = this.#all<{ groups: bigint }>(
+      `SELECT count(*) AS groups FROM (SELECT 1 ${all})`,
+      values,
+    )
+    return { bounds, groups: Number(counted!.groups) }
   }
 
   /** Of the calls with a tag. The database ranks them, since there may be a value for each person. */
@@ -298,10 +430,12 @@ class UsageSource {
     const whole = by === 'tag' && tag === undefined ? endOf(this.#wholeDays()) : undefined
     if (this.#isLong()) yield
     const named = namesIn[this.#table][by]
+    const { only } = this.#query
+    const asked = only === undefined ? '' : 'AND named IN (SELECT value FROM json_each(?))'
     const top = this.#all<{ named: string; groups: bigint }>(
       `SELECT ${named} AS named, sum(cost) AS cost, sum(calls) AS calls, count(*) OVER () AS groups FROM ${this.#table}
-       WHERE ${text} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ${most}`,
-      values,
+       WHERE ${text} ${asked} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ${most}`,
+      only === undefined ? values : [...values, JSON.stringify(only)],
     )
     if (this.#isLong()) yield
     const rows: UsageSum[] = []
@@ -349,7 +483,10 @@ class UsageSource {
          GROUP BY name ORDER BY name`,
         values,
       )
-      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, period.name))
+      const found = rows.map((row) => this.#sumOf(row, period.name))
+      if (found.length > 0) yield found
+      if (by === 'provider' && this.#query.provider === undefined)
+        yield withoutTag(endOf(this.#wholeDays(period)), daysOf(found))
       return
     }
     if (this.#account === undefined && by === 'key') {
@@ -497,6 +634,7 @@ class UsageSource {
   #filterOf(query: UsageQuery): Condition[] {
     const { key, line, mode, model, tag } = query
     const filter: Condition[] = []
+    if (query.provider !== undefined) filter.push(['provider = ?', query.provider])
     const name = tagOf(query)
     if (name !== undefined) filter.push(['tag = ?', name])
     if (tag !== undefined) filter.push(['value = ?', tag.value])
@@ -544,74 +682,6 @@ class UsageSource {
   }
 }
 
-function figuresOf(row: FiguresRow): UsageFigures {
-  return {
-    calls: Number(row.calls),
-    errors: Number(row.errors),
-    inputTokens: Number(row.input_tokens),
-    outputTokens: Number(row.output_tokens),
-    cost: row.cost,
-    charged: row.charged,
-  }
-}
-
-const nothing: UsageFigures = { calls: 0, errors: 0, inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
-
-function totalOf(rows: readonly UsageFigures[]): UsageFigures {
-  return rows.reduce(plus, nothing)
-}
-
-function plus(a: UsageFigures, b: UsageFigures): UsageFigures {
-  return combine(a, b, 1)
-}
-
-function combine(a: UsageFigures, b: UsageFigures, sign: 1 | -1): UsageFigures {
-  return {
-    calls: a.calls + sign * b.calls,
-    errors: a.errors + sign * b.errors,
-    inputTokens: a.inputTokens + sign * b.inputTokens,
-    outputTokens: a.outputTokens + sign * b.outputTokens,
-    cost: a.cost + BigInt(sign) * b.cost,
-    charged: a.charged + BigInt(sign) * b.charged,
-  }
-}
-
-function daysOf(rows: readonly UsageOfDay[]): UsageOfDay[] {
-  const days = new Map<number, UsageFigures>()
-  for (const row of rows) days.set(row.day, plus(days.get(row.day) ?? nothing, row))
-  return [...days].map(([day, figures]) => ({ day, ...figures }))
-}
-
-/** `days` are of all groups, and `hidden` is how many of them have no rows. */
-function reportOf(rows: readonly UsageSum[], days: readonly UsageOfDay[], hidden: number): UsageReport {
-  const shown = new Map(daysOf(rows).map((day) => [day.day, day]))
-  const rest = days
-    .map(({ day, ...figures }) => ({ day, ...combine(figures, shown.get(day) ?? nothing, -1) }))
-    .filter(({ calls }) => calls > 0)
-  return { rows, totals: totalOf(days), rest: hidden > 0 ? { groups: hidden, days: rest } : null }
-}
-
-function byCost(a: bigint, b: bigint): number {
-  return a === b ? 0 : a < b ? 1 : -1
-}
-
-function rank(a: Ranked, b: Ranked): number {
-  return byCost(a.cost, b.cost) || byCost(a.calls, b.calls) || (a.group < b.group ? -1 : 1)
-}
-
-/** What calls without the tag have come to, from what all have. */
-function withoutTag(whole: readonly UsageOfDay[], tagged: readonly UsageOfDay[]): UsageSum[] {
-  const of = new Map(tagged.map((row) => [row.day, row]))
-  return whole
-    .map(({ day, ...figures }) => ({
-      day,
-      group: '',
-      label: null,
-      ...combine(figures, of.get(day) ?? nothing, -1),
-    }))
-    .filter(({ calls }) => calls > 0)
-}
-
 function within(from: number, until: number): Condition[] {
   return [
     ['day >= ?', from],
@@ -634,6 +704,15 @@ function daysWithin(from: number, until: number): number[] {
   return days
 }
 
+function monthsWithin(from: number, until: number): AskedMonth[] {
+  const masks = new Map<number, number>()
+  for (const day of daysWithin(from, until)) {
+    const month = startOfMonth(day)
+    masks.set(month, (masks.get(month) ?? 0) + 2 ** ((day - month) / dayMs))
+  }
+  return [...masks]
+}
+
 /** Takes all steps at once. */
 function endOf<T>(steps: Generator<undefined, T>): T {
   for (;;) {
@@ -642,18 +721,6 @@ function endOf<T>(steps: Generator<undefined, T>): T {
   }
 }
 
-/** Cells of the CSV; a month is written without a day. */
-function cellsOf(per: UsageQuery['per']) {
-  const length = per === 'month' ? 'yyyy-mm'.length : 'yyyy-mm-dd'.length
-  return ({ day, group, label, calls, errors, cost, charged, inputTokens, outputTokens }: UsageSum) => ({
-    day: new Date(day).toISOString().slice(0, length),
-    group,
-    label,
-    calls,
-    errors,
-    input_tokens: inputTokens,
-    output_tokens: outputTokens,
-    cost: formatUsd(cost),
-    charged: formatUsd(charged),
-  })
+function rank(a: Ranked, b: Ranked): number {
+  return byCost(a.cost, b.cost) || byCost(a.calls, b.calls) || (a.group < b.group ? -1 : 1)
 }

@@ -2,7 +2,6 @@
 // rows and write them at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import { groupTag, tagsOf } from '../../../conversation/tags.ts'
 import { completionTokens, noUsage, promptTokens } from '../../../conversation/usage.ts'
 import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
 import type { CallRecord } from '../../../credits/ledger/ledger.ts'
@@ -19,8 +18,8 @@ import {
 import type { CallEnd } from '../../ledger-core.ts'
 import { BulkInsert } from './journal.ts'
 import type { Row } from '../../schema.ts'
-import { isOutage, requireOne, whenNeeded } from '../database/sqlite.ts'
-import { startOfDay } from '../../../credits/calendar.ts'
+import { requireOne } from '../database/sqlite.ts'
+import type { UsageDays } from './usage-days.ts'
 
 /** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
 function nothing() {
@@ -125,6 +124,9 @@ export class CallTable {
       charged,
       tags: open.tags,
       group: open.inGroup?.group ?? null,
+      provider: providerOf(end),
+      timed: state === 'settled' ? 1 : 0,
+      ms: state === 'settled' ? Math.max(0, end.at - open.openedAt) : 0,
     })
     if (end.ending === 'recovered') pass('recovery-written', open.call)
     for (let n = 0; n < end.attempts.length; n++) {
@@ -285,233 +287,8 @@ export class PriceRecords {
   }
 }
 
-// Usage per day. A call's figures are written in the transaction that ends it, so they always agree with the ledger.
-
-/** What one call, or several of one key and model, adds to a day. */
-export interface UsageAdded {
-  readonly account: string
-  /** Milliseconds since 1970. */
-  readonly at: number
-  readonly key: string | null
-  readonly model: string
-  readonly calls: number
-  /** Calls that were refused, got no answer, or were broken off by the provider. */
-  readonly errors: number
-  readonly inputTokens: number
-  readonly outputTokens: number
-  readonly cost: bigint
-  readonly charged: bigint
-  /** As `tagsText` writes them; null without any. */
-  readonly tags: string | null
-  /** The group of the key; null for a call in none. */
-  readonly group: string | null
+/** Who answered a call, or was asked last; empty if nobody was. */
+function providerOf({ receipt, attempts }: CallEnd): string {
+  const last = receipt?.served?.provider ?? attempts.at(-1)?.provider ?? ''
+  return last === 'unreconciled' ? '' : last
 }
-
-/** How many refused additions are kept for another try; the rest are only logged. */
-const mostKept = 1_000
-/** How long until the next try, milliseconds. */
-const patienceMs = 60_000
-
-/** A row of an account's day, of a tag of it, or of the whole installation's day. */
-type Table = 'usage_day' | 'usage_total' | OfTag
-type OfTag = 'usage_tag' | 'usage_tag_total'
-
-/** What calls with one tag add to a day. */
-type UsageOfTag = UsageAdded & { readonly tag: string; readonly value: string }
-
-interface Refused {
-  readonly table: Table
-  readonly added: UsageAdded | UsageOfTag
-  readonly error: unknown
-}
-
-/**
- * Adds usage within a transaction of the caller, to the days of the account and to those of the whole installation.
- * What the database refuses must not undo the charge in the same transaction: it is passed to `refused` for the log,
- * and tried again with a later commit.
- */
-export class UsageDays {
-  readonly #upserts: Readonly<Record<Exclude<Table, OfTag>, Statement>>
-  readonly #ofTag: () => Readonly<Record<OfTag, Statement>>
-  readonly #onRefused: (added: UsageAdded, error: unknown) => void
-  readonly #retryMs: number
-  #added: Writable<UsageAdded>[] = []
-  #ofTags: Writable<UsageOfTag>[] = []
-  /** In the transaction under way: what was refused for the first time, and what is in at last. */
-  #refused: Refused[] = []
-  #done = new Set<Refused>()
-  /** Refused earlier. */
-  #kept: Refused[] = []
-  #triedAt = Number.NEGATIVE_INFINITY
-
-  constructor(
-    database: Database,
-    refused: (added: UsageAdded, error: unknown) => void = () => undefined,
-    retryMs = patienceMs,
-  ) {
-    this.#onRefused = refused
-    this.#retryMs = retryMs
-    const sums = `ON CONFLICT DO UPDATE SET calls = calls + ?1, errors = errors + ?2, input_tokens = input_tokens + ?3,
-       output_tokens = output_tokens + ?4, cost = cost + ?5, charged = charged + ?6`
-    this.#upserts = {
-      usage_day: database.prepare(
-        `INSERT INTO usage_day (calls, errors, input_tokens, output_tokens, cost, charged, day, key, model, account)
-         VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ${sums}`,
-      ),
-      usage_total: database.prepare(
-        `INSERT INTO usage_total (calls, errors, input_tokens, output_tokens, cost, charged, day, channel, model)
-         VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9) ${sums}`,
-      ),
-    }
-    this.#ofTag = whenNeeded(() => ({
-      usage_tag: database.prepare(
-        `INSERT INTO usage_tag (calls, errors, input_tokens, output_tokens, cost, charged, day, key, model, tag, value,
-         account) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ${sums}`,
-      ),
-      usage_tag_total: database.prepare(
-        `INSERT INTO usage_tag_total (calls, errors, input_tokens, output_tokens, cost, charged, day, channel, model, tag,
-         value) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) ${sums}`,
-      ),
-    }))
-  }
-
-  /** The object is kept, and what comes next for the same row is added to it. */
-  add(added: UsageAdded): void {
-    if (added.tags !== null)
-      for (const [tag, value] of Object.entries(tagsOf(added.tags)))
-        this.#ofTags.push({ ...added, tag, value })
-    if (added.group !== null) this.#ofTags.push({ ...added, tag: groupTag, value: added.group })
-    const last = this.#added.at(-1)
-    if (last !== undefined && isSameRow(last, added)) addTo(last, added)
-    else this.#added.push(added)
-  }
-
-  /** May run several times in one transaction. */
-  write(): void {
-    const written: UsageAdded[] = []
-    for (const added of this.#added.length > 1 ? together(this.#added, rowOfDay) : this.#added)
-      if (this.#tryAdd('usage_day', added)) written.push(added)
-    this.#added = []
-    if (this.#ofTags.length > 0) {
-      for (const added of together(this.#ofTags, rowOfTag)) {
-        this.#tryAdd('usage_tag', added)
-        this.#tryAdd('usage_tag_total', added)
-      }
-      this.#ofTags = []
-    }
-    if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry(written)
-    const copies = written.length > 1 ? together(written.map(copyOf), rowOfTotal) : written
-    for (const added of copies) this.#tryAdd('usage_total', added)
-  }
-
-  onCommitted(): void {
-    if (this.#done.size > 0) this.#kept = this.#kept.filter((kept) => !this.#done.has(kept))
-    this.#done = new Set()
-    for (const refused of this.#refused.splice(0)) {
-      if (this.#kept.length === 0) this.#triedAt = performance.now()
-      if (this.#kept.length < mostKept) this.#kept.push(refused)
-      this.#onRefused(refused.added, refused.error)
-    }
-  }
-
-  /** Forgets what has not been written: those who added it will do so again. */
-  forget(): void {
-    this.#added = []
-    this.#ofTags = []
-    this.#refused = []
-    this.#done = new Set()
-  }
-
-  #retry(written: UsageAdded[]): void {
-    this.#triedAt = performance.now()
-    for (const kept of this.#kept) {
-      if (this.#refusal(kept.table, kept.added) !== undefined) continue
-      this.#done.add(kept)
-      if (kept.table === 'usage_day') written.push(kept.added)
-    }
-  }
-
-  /** Whether it is in. */
-  #tryAdd(table: Table, added: UsageAdded | UsageOfTag): boolean {
-    const error = this.#refusal(table, added)
-    if (error !== undefined) this.#refused.push({ table, added, error })
-    return error === undefined
-  }
-
-  /** Why the database refuses it; undefined where it is in. Throws when the database cannot be written at all. */
-  #refusal(table: Table, added: UsageAdded | UsageOfTag): unknown {
-    const { account, at, key, model, calls, errors, cost, charged } = added
-    const [input, output] = [Math.round(added.inputTokens), Math.round(added.outputTokens)]
-    const day = startOfDay(at)
-    const channel = key === null ? 'app' : 'api'
-    try {
-      if ('tag' in added) {
-        const { tag, value } = added
-        const { usage_tag, usage_tag_total } = this.#ofTag()
-        const figures = [calls, errors, input, output, cost, charged, day] as const
-        if (table === 'usage_tag') usage_tag.run(...figures, key ?? '', model, tag, value, account)
-        else usage_tag_total.run(...figures, channel, model, tag, value)
-        return undefined
-      }
-      const { usage_day, usage_total } = this.#upserts
-      if (table === 'usage_day')
-        usage_day.run(calls, errors, input, output, cost, charged, day, key ?? '', model, account)
-      else usage_total.run(calls, errors, input, output, cost, charged, day, channel, model)
-      return undefined
-    } catch (thrown) {
-      if (isOutage(thrown)) throw thrown
-      return thrown
-    }
-  }
-}
-
-/** What several calls add to one row, added up: calls that end together are often of one key and model. */
-function together<Added extends UsageAdded>(
-  added: readonly Writable<Added>[],
-  rowOf: (added: Added) => string,
-): Iterable<Added> {
-  const rows = new Map<string, Writable<Added>>()
-  for (const one of added) {
-    const name = rowOf(one)
-    const row = rows.get(name)
-    if (row === undefined) rows.set(name, one)
-    else addTo(row, one)
-  }
-  return rows.values()
-}
-
-function rowOfDay({ account, at, key, model }: UsageAdded): string {
-  return `${account} ${startOfDay(at)} ${key ?? ''} ${model}`
-}
-
-function rowOfTag(added: UsageOfTag): string {
-  return JSON.stringify([rowOfDay(added), added.tag, added.value])
-}
-
-function rowOfTotal({ at, key, model }: UsageAdded): string {
-  return `${startOfDay(at)} ${key === null ? 'app' : 'api'} ${model}`
-}
-
-function copyOf(added: UsageAdded): Writable<UsageAdded> {
-  return { ...added }
-}
-
-function isSameRow(one: UsageAdded, other: UsageAdded): boolean {
-  return (
-    one.key === other.key &&
-    one.model === other.model &&
-    one.account === other.account &&
-    startOfDay(one.at) === startOfDay(other.at)
-  )
-}
-
-function addTo(row: Writable<UsageAdded>, one: UsageAdded): void {
-  row.calls += one.calls
-  row.errors += one.errors
-  row.inputTokens += one.inputTokens
-  row.outputTokens += one.outputTokens
-  row.cost += one.cost
-  row.charged += one.charged
-}
-
-type Writable<T> = { -readonly [Field in keyof T]: T[Field] }
