@@ -154,6 +154,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   notify: ['accounts', 'async', 'credits', 'errors', 'payments'],
   responses: ['async', 'conversation', 'errors', 'json', 'scheduler'],
   observe: ['async'],
+  guards: ['conversation', 'errors'],
   chat: [
     'accounts',
     'async',
@@ -164,6 +165,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'credits',
     'egress',
     'errors',
+    'guards',
     'json',
     'observe',
     'protocols',
@@ -206,7 +208,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   // It runs in the browser: of the gateway it knows the types on the wire.
   console: ['credits', 'text', 'errors', 'http'],
-  config: ['text', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
+  config: ['text', 'catalog', 'credits', 'guards', 'protocols', 'providers', 'accounts'],
 }
 
 /** Rooms at the rim, where the knot is tied. */

@@ -10,6 +10,7 @@ import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { Ending } from '../credits/ledger/ledger.ts'
 import type { GatewayError } from '../errors/errors.ts'
+import type { CallGuard } from '../guards/guards.ts'
 import type { EmbeddingRequest } from '../protocols/embeddings/embeddings.ts'
 import type { Warning } from '../protocols/lowering.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../protocols/protocol.ts'
@@ -39,6 +40,10 @@ export interface PaidCall {
   readonly transcript?: Transcript
   /** Where its answer may be found, and is kept; undefined for a call that does not ask for that. */
   readonly cache?: CallCache | undefined
+  /** The guards of its texts; undefined where the operator has set none up. */
+  readonly guard?: CallGuard | undefined
+  /** Its request as the guards have left it, where they changed it. */
+  readonly changed?: object | undefined
   /** What it is for, as `tagsText` writes it; undefined without tags. */
   readonly tags?: string | undefined
   /** performance.now() on arrival. */
@@ -254,11 +259,12 @@ export function transcribe<Call extends { readonly keeper: AnswerKeeper | undefi
 export function contentsOf(call: {
   readonly transcript?: Transcript
   readonly request: { readonly body: JsonObject }
+  readonly changed?: object | undefined
 }): string | null {
-  const { transcript, request } = call
+  const { transcript, request, changed } = call
   if (!transcript) return null
   return JSON.stringify({
-    request: JSON.stringify(shownBody(request.body)).slice(0, longestPart),
+    request: JSON.stringify(changed ?? shownBody(request.body)).slice(0, longestPart),
     answer: transcript.answer,
   })
 }

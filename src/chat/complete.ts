@@ -7,7 +7,7 @@ import { fundingOf } from '../credits/pool.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { forgetSource } from '../json/scan.ts'
 import { decisionBody, usageOf as usageOfDecision } from '../protocols/decisions/decisions.ts'
-import type { Warning } from '../protocols/lowering.ts'
+import { joinWarnings, type Warning } from '../protocols/lowering.ts'
 import { admit, routingFor, sizedRouting } from './admission.ts'
 import { fundingFor } from './billing/need.ts'
 import {
@@ -18,11 +18,13 @@ import {
   outcomeOf,
   transcribe,
 } from './call.ts'
+import { guardedCall, guardedDecision, guardedEmbedding, guardWarnings } from './guarding.ts'
 import { answerPaid, type ChatParts, paidCall, playRound } from './paid-call.ts'
 import { type Candidate, candidatesFor } from './routing/candidates.ts'
 import { withRouteDefaults } from './routing/route.ts'
 import { withOwnSearch } from './routing/search.ts'
 import { continuedStream } from './streaming/continued-stream.ts'
+import { guardedWhole } from './streaming/guarded-stream.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { completeWithTools } from './tools/complete.ts'
 import { type Embedded, fetchDecision, fetchVectors, type WholeAnswer } from './upstream/fetch.ts'
@@ -34,8 +36,10 @@ import { withThoughts } from './upstream/thoughts.ts'
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
   let call = transcribe(parts, incoming)
-  const { models, warnings, balance, route } = await admit(parts, call, 'chat')
+  const { models, warnings: known, balance, route } = await admit(parts, call, 'chat')
   if (route !== undefined) call = { ...withRouteDefaults(call, route), route }
+  if (parts.guards !== undefined) call = await guardedCall(parts, call)
+  const warnings = call.guard === undefined ? known : joinWarnings(known, guardWarnings(call))
   const { n } = call.request.envelope
   const asked = routingFor(call.caller, call.request.envelope.routing)
   const routing = await sizedRouting(parts, call, models, asked)
@@ -55,14 +59,23 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   if (cacheMs !== undefined && call.caller.mode !== 'test')
     call = { ...call, cache: parts.answerCache.forCall(call.caller.account.id, call.requestId, cacheMs) }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
-    if (mayContinue(call, candidates)) return continuedStream(parts, call, hold, candidates, warnings)
-    const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings })
+    const continues = mayContinue(call, candidates)
+    const isGuarded = call.guard?.has('response') === true
+    if (continues || (isGuarded && call.request.envelope.stream))
+      return continuedStream(parts, call, hold, { candidates, warnings, continues })
+    const emit = isGuarded ? () => undefined : undefined
+    const { answer, candidate } = await playRound(parts, hold, {
+      call,
+      candidates,
+      warnings,
+      ...(emit && { emit }),
+    })
     // Nobody is asked again.
     forgetSource(call.request.body)
     const headers = answerHeaders(call, candidate, answer.warnings, hold.attempts)
-    return answer.kind === 'stream'
-      ? streamResponse(parts, call, hold, answer, headers)
-      : jsonResponse(parts, call, hold, answer, headers)
+    if (answer.kind === 'stream') return streamResponse(parts, call, hold, answer, headers)
+    const served = isGuarded ? await guardedWhole(parts, call, hold, candidate, answer) : answer
+    return jsonResponse(parts, call, hold, served, headers)
   })
 }
 
@@ -97,7 +110,8 @@ function rotationOf({ caller, request, requestId }: IncomingCall): string {
 export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<Response> {
   const { models, warnings, balance, route } = await admit(parts, incoming, 'embeddings')
   // Vectors have no conversation to stay with.
-  const call = { ...transcribe(parts, incoming), route: route && { ...route, session: undefined } }
+  const own = { ...transcribe(parts, incoming), route: route && { ...route, session: undefined } }
+  const call = parts.guards === undefined ? own : await guardedEmbedding(parts, own)
   const asked = routingFor(call.caller, call.request.envelope.routing)
   const routing = await sizedRouting(parts, call, models, asked)
   const candidates = embedding(parts, candidatesFor(models, parts.providers, routing, call.requestId, 1))
@@ -154,7 +168,8 @@ function wholeOf(
  */
 export async function decide(parts: ChatParts, incoming: DecisionCall): Promise<Response> {
   const { models, warnings, balance, route } = await admit(parts, incoming, 'chat')
-  const call = { ...transcribe(parts, incoming), route: route && { ...route, session: undefined } }
+  const own = { ...transcribe(parts, incoming), route: route && { ...route, session: undefined } }
+  const call = parts.guards === undefined ? own : await guardedDecision(parts, own)
   const asked = routingFor(call.caller, call.request.envelope.routing)
   const routing = await sizedRouting(parts, call, models, asked)
   const candidates = candidatesFor(models, parts.providers, routing, call.requestId, 1).filter(

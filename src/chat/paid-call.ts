@@ -1,6 +1,7 @@
 // The frame of every paid call: hold credit, ask a provider, end the hold.
 
 import type { Catalog } from '../catalog/catalog.ts'
+import type { GuardSet } from '../guards/guards.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
 import { asGatewayError } from '../errors/errors.ts'
@@ -24,6 +25,8 @@ export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, St
   readonly toolSources: ToolSources
   /** Answers that are given again to calls that ask for it. */
   readonly answerCache: AnswerCache
+  /** What looks at the texts of calls; undefined where the operator has set up nothing. */
+  readonly guards: GuardSet | undefined
   /** Whether the request log may store prompts and answers. */
   readonly keepsContents: boolean
 }

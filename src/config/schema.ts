@@ -18,6 +18,7 @@ import {
   whole,
   wholeBetween,
 } from './fields.ts'
+import { hookSettings, maskSettings } from './guards.ts'
 import { alarmSettings, logExportSettings } from './operating.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 import {
@@ -209,6 +210,8 @@ export const configSchema = z.strictObject({
       600_000,
     ),
   }),
+  hooks: hookSettings,
+  masks: maskSettings,
   timeouts: timeoutSettings,
   stream: streamSettings,
   limits: limitSettings,

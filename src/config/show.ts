@@ -74,7 +74,8 @@ export function secretsOf(config: Config): string[] {
   const others = settings().flatMap((setting) =>
     setting.secret && !isOfProvider(setting) ? textsIn(valueAt(config, setting.path)) : [],
   )
-  return [...ofProviders, ...others, passwordIn(config.mail.smtp_url ?? '')]
+  const ofHooks = config.hooks.map((hook) => hook.secret)
+  return [...ofProviders, ...ofHooks, ...others, passwordIn(config.mail.smtp_url ?? '')]
 }
 
 function textsIn(value: unknown): string[] {

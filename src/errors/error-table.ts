@@ -108,6 +108,15 @@ export const rows = {
     means: "The provider's content policy refused the prompt.",
     remedy: 'Change the prompt, or choose another model.',
   },
+  guardrail_denied: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means:
+      "A guardrail of this gateway's operator refused the request or its answer: `metadata.guardrail` names it, and " +
+      '`metadata.code` says why in its own words. A refused answer is charged, since its provider has made it.',
+    remedy: 'Change what the message says, or ask the operator.',
+  },
   missing_api_key: {
     status: 401,
     type: 'authentication_error',
@@ -411,6 +420,16 @@ export const rows = {
     retryable: false,
     means: "The provider refused the gateway's own key or account: not the caller's fault.",
     remedy: 'The operator checks the provider key (weir doctor).',
+  },
+  guardrail_failed: {
+    status: 502,
+    type: 'server_error',
+    retryable: true,
+    means:
+      "A guardrail of this gateway's operator did not answer, or not as it should, so nothing was let through. An answer " +
+      'that had been made is charged.',
+    remedy:
+      'Try again; where it persists, the operator looks after the hook that `metadata.guardrail` names.',
   },
   payment_processor_error: {
     status: 502,

@@ -14,6 +14,7 @@ import contributing from './contributing.md' with { type: 'text' }
 import costs from './costs.md' with { type: 'text' }
 import board from './grafana.json' with { type: 'text' }
 import groups from './groups.md' with { type: 'text' }
+import guardrails from './guardrails.md' with { type: 'text' }
 import libraries from './libraries.md' with { type: 'text' }
 import local from './local.md' with { type: 'text' }
 import metrics from './metrics.md' with { type: 'text' }
@@ -92,6 +93,7 @@ export const guideParts: readonly GuidePart[] = [
       backup,
       monitoring,
       alarms,
+      guardrails,
       secrets,
       'month-end': monthEnd,
       offboarding,

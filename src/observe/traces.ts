@@ -25,7 +25,7 @@ export interface Traces {
   /** Begins a span of a call; undefined for a call that has ended, or is not known. */
   spanOf(
     requestId: string,
-    kind: 'provider' | 'tool',
+    kind: 'provider' | 'tool' | 'guardrail',
     name: string,
     attributes: Attributes,
   ): CallSpan | undefined
@@ -181,14 +181,14 @@ class CallTraces implements Traces {
 
   spanOf(
     requestId: string,
-    kind: 'provider' | 'tool',
+    kind: 'provider' | 'tool' | 'guardrail',
     name: string,
     attributes: Attributes,
   ): CallSpan | undefined {
     const call = this.#open.get(requestId)
     if (call === undefined) return undefined
     const { api, tracer, propagation } = this.#library
-    const operation = kind === 'tool' ? 'execute_tool' : call.operation
+    const operation = kind === 'tool' ? 'execute_tool' : kind === 'guardrail' ? kind : call.operation
     const span = tracer.startSpan(
       `${operation} ${name}`,
       {

@@ -55,6 +55,7 @@ function servedFacts(served: Served, priceVersion: string): StoredServed {
   if (served.priceVersion !== priceVersion) stored.priceVersion = served.priceVersion
   if (served.unpriced !== undefined && served.unpriced.length > 0) stored.unpriced = served.unpriced
   if (served.route !== undefined) stored.route = served.route
+  if (served.guards !== undefined) stored.guards = served.guards
   const only = attempts[0]
   if (attempts.length === 1 && only && isPlain(only, provider)) stored.attempt = [only.ms, only.status]
   else stored.attempts = attempts

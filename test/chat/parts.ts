@@ -70,6 +70,7 @@ export function partsOf(
     catalog: { resolve: (id) => modelOf(id), member: (id) => modelOf(id) },
     providers: new Map(providers.map((provider) => [provider.id, provider])),
     keepsContents: false,
+    guards: undefined,
     outbounds,
     ledger: store.ledger,
     signatures: store.signatures,

@@ -37,6 +37,19 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],
     'server.public_url': ['https://weir.example', 'https://weir.example'],
     'server.trusted_proxies': ['10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
+    hooks: [
+      '[{"url":"https://a/x","secret":"0123456789abcdef","on":["request"]}]',
+      [
+        {
+          url: 'https://a/x',
+          secret: '0123456789abcdef',
+          on: ['request'],
+          timeout_ms: 5_000,
+          fail: 'closed',
+        },
+      ],
+    ],
+    masks: ['[{"find":"email","on":["request"]}]', [{ find: 'email', on: ['request'] }]],
     aliases: ['{"gpt":"sim/echo"}', { gpt: 'sim/echo' }],
     'catalog.offer': ['openai/*, sim/*', ['openai/*', 'sim/*']],
     'catalog.hide': ['openai/*, sim/*', ['openai/*', 'sim/*']],

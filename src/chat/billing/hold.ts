@@ -571,10 +571,7 @@ export class Hold {
     return chargeFor(this.#candidate, answered, own, this.left, openSearches)
   }
 
-  /**
-   * What is owed to a provider that was asked and has not begun to answer: the prompt, and an estimate of what a model
-   * thinks before it answers.
-   */
+  /** What is owed to a provider that was asked and has not begun to answer: the prompt, and thoughts by an estimate. */
   async #chargeAbandoned(): Promise<Charge> {
     const abandoned = this.#abandoned
     if (abandoned === undefined || this.#candidate.provider.onDisconnect === 'free') return noCharge
@@ -606,7 +603,7 @@ export class Hold {
   async #settle({ cost, usage, estimated }: Charge, outcome: Outcome): Promise<void> {
     if (!this.#end()) return
     const { ledger, owner, log, inFlight } = this.#parts
-    const { requestId: call, request, arrivedAt, route } = this.#call
+    const { requestId: call, request, arrivedAt, route, guard } = this.#call
     const { provider, offer, model } = this.#candidate
     pass('settle-queued', call)
     try {
@@ -631,6 +628,7 @@ export class Hold {
           finishReason: outcome.finishReason ?? null,
           unpriced: cost.unpriced,
           ...(route && { route: routeNote(route, model, this.#attempts) }),
+          ...(guard && guard.decisions.length > 0 && { guards: guard.decisions }),
         },
       })
       pass('settle-committed', call)

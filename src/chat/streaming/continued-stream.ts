@@ -23,17 +23,20 @@ import { errorOf, transportFault, withoutSecrets } from '../routing/fault-error.
 import type { OpenedStream } from '../upstream/fetch.ts'
 import { quirksFor, upstreamModel } from '../upstream/lower.ts'
 import { contextOf } from '../upstream/upstream-request.ts'
+import { type EventSink, guardedAnswer } from './guarded-stream.ts'
 import { type ByteReader, type OpenStream, type Read, RoundProgress, roundsOf, unbegun } from './relay.ts'
 import { answerHeaders, noteBreak, streamResponse } from './respond.ts'
 import { AnswerSink, type StreamChannel } from './translate.ts'
 
-/** Serves a stream that another candidate may go on with. Settles or releases the hold like every other. */
+/**
+ * Serves a stream whose events are encoded here: one that another candidate may go on with, or that the guards of the call
+ * look at. Settles or releases the hold like every other.
+ */
 export async function continuedStream(
   parts: ChatParts,
   call: IncomingCall,
   hold: Hold,
-  candidates: readonly Candidate[],
-  warnings: readonly Warning[],
+  { candidates, warnings, continues }: Continuing,
 ): Promise<Response> {
   const early: ContentEvent[] = []
   const said = new SaidSoFar((event) => void early.push(event))
@@ -41,9 +44,11 @@ export async function continuedStream(
   const { answer, candidate } = await playRound(parts, hold, { call, candidates, warnings, emit })
   if (answer.kind !== 'stream') throw new Error('a stream was asked for')
   const context = contextOf(parts, call, candidate, answer.warnings)
-  const sink = new AnswerSink(call.inbound.encoder(context), context.extra, () => stream.progress.usage)
+  const encoded = new AnswerSink(call.inbound.encoder(context), context.extra, () => stream.progress.usage)
+  const { sink, guard } = guardedAnswer(call, encoded)
+  const others = continues ? candidates : []
   const stream: ContinuedStream = new ContinuedStream(
-    { parts, call, hold, candidates, said, sink, context },
+    { parts, call, hold, candidates: others, said, sink, context },
     answer,
   )
   for (const event of early) sink.event(event)
@@ -53,18 +58,26 @@ export async function continuedStream(
     parts,
     call,
     hold,
-    stream,
+    guard(stream),
     answerHeaders(call, candidate, answer.warnings, hold.attempts),
   )
+}
+
+interface Continuing {
+  readonly candidates: readonly Candidate[]
+  readonly warnings: readonly Warning[]
+  /** Whether another candidate goes on with it. */
+  readonly continues: boolean
 }
 
 interface ContinuedParts {
   readonly parts: ChatParts
   readonly call: IncomingCall
   readonly hold: Hold
+  /** Who may go on with it. */
   readonly candidates: readonly Candidate[]
   readonly said: SaidSoFar
-  readonly sink: AnswerSink
+  readonly sink: EventSink
   readonly context: AnswerContext
 }
 
@@ -254,7 +267,9 @@ class ContinuedStream implements OpenStream, StreamChannel {
       this.#stoppedBy = 'max_tokens'
       return
     }
-    const round = continuationOf(call, said.text, left)
+    const text =
+      call.guard === undefined ? said.text : (await call.guard.mask('request', { text: said.text })).text
+    const round = continuationOf(call, text, left)
     if (round === undefined || (await hold.beginRound(round, candidates)) !== undefined) throw error
     pass('round-begun', call.requestId)
     said.onSeam(prefillIn(round.request.toChatRequest()), prefill)

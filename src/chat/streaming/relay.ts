@@ -29,9 +29,21 @@ export interface OpenStream {
   /** Cancels the provider's work on this answer. */
   readonly abort: () => void
   /** Set if the answer has several rounds. */
-  readonly rounds?: Rounds
+  readonly rounds?: Rounds | undefined
   /** Called when the provider has been silent too long; true if another one goes on with its answer. */
-  readonly onSilence?: () => boolean
+  readonly onSilence?: (() => boolean) | undefined
+  /** Has written what was kept back, before the end of the answer is. Rejects with AnswerRefused. */
+  readonly closing?: () => Promise<void>
+}
+
+/** Nothing more of the answer may go to the client: its reader rejects with this, and the answer ends in `error`. */
+export class AnswerRefused extends Error {
+  readonly error: GatewayError
+
+  constructor(error: GatewayError) {
+    super(error.message, { cause: error })
+    this.error = error
+  }
 }
 
 /** Between two rounds no provider is read: tools run, and the next request is sent. */
@@ -200,6 +212,8 @@ class Relay {
   #stopFault: Fault | undefined
   /** Set if no provider answered a later round. */
   #roundError: GatewayError | undefined
+  /** Set if the answer, complete or not, was refused. */
+  #refusal: GatewayError | undefined
   #drain: Deadline | undefined
   /** Whether anything was written since the last read. */
   #wrote = false
@@ -302,6 +316,7 @@ class Relay {
     } catch (error) {
       // Only for a later round: an error of the first is answered without a stream.
       if (error instanceof DispatchFailed) this.#roundError = error.error
+      if (error instanceof AnswerRefused) this.#refuse(error)
       // A broken connection, a deadline or our own abort; `progress` and the flags say which. An answer that has given
       // its finish reason is complete all the same.
       if (!this.#clientGone || this.#options.onDisconnect === 'drain') this.#endOfBody()
@@ -387,7 +402,22 @@ class Relay {
     this.#open.abort()
   }
 
+  #refuse({ error }: AnswerRefused): void {
+    this.#refusal = error
+    this.#stop(error)
+  }
+
+  /** Has what was kept back written, where the answer ends and somebody reads it. */
+  async #close(): Promise<void> {
+    const { closing } = this.#open
+    if (closing === undefined || this.#clientGone || this.#stopError !== undefined) return
+    await closing().catch((error: unknown) => {
+      this.#refuse(error instanceof AnswerRefused ? error : new AnswerRefused(asGatewayError(error)))
+    })
+  }
+
   async #conclude(): Promise<void> {
+    await this.#close()
     const outcome = this.#outcome()
     const { settle, keeper, kept, requestId } = this.#options
     let last: readonly Uint8Array[] = []
@@ -412,6 +442,7 @@ class Relay {
   }
 
   #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): Written {
+    if (this.#refusal !== undefined) return this.#fail(this.#refusal, undefined)
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
       return this.#options.scheduler.runDivisible(
         () => this.#open.channel.finish(usage, bill, stoppedBy),
@@ -444,6 +475,8 @@ class Relay {
       upstreamId: progress.upstreamId,
       fault: undefined,
       stoppedBy: undefined,
+      // A complete answer is charged as one, whoever gets it.
+      ...(this.#refusal && { error: this.#refusal }),
     }
     if (progress.finished) return { ...facts, ending: 'finished' }
     if (this.#stoppedBy !== undefined)

@@ -12,6 +12,7 @@ import { type ChatParts, paidCall, type Payable } from '../paid-call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { DispatchFailed } from '../routing/dispatch.ts'
 import { clientGone, stopError } from '../routing/fault-error.ts'
+import { guardedAnswer, guardedEvents } from '../streaming/guarded-stream.ts'
 import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
 import { AnswerSink } from '../streaming/translate.ts'
 import { contextOf } from '../upstream/upstream-request.ts'
@@ -42,6 +43,7 @@ export async function completeWithTools(
     const [leftOut] = tools.warnings
     if (leftOut && call.request.envelope.strict) throw new GatewayError('unsupported_parameter', leftOut)
     const conversation = new ToolConversation(asked, tools, declared)
+    if (call.guard !== undefined) await conversation.guardOffered(call.guard)
     const { maxCalls, note } = mostCallsOf(declared, parts.limits.toolCalls)
     if (maxCalls === 0 && !conversation.hasFunctions) conversation.freedom = 'none'
     const first = conversation.round(call, asked.maxOutputTokens)
@@ -143,7 +145,8 @@ class ToolAnswer {
       warnings: [...this.#loop.warnings, ...hold.warningsFor(hold.candidate)],
     }
     const context = contextOf(parts, call, candidate, warnings)
-    const sink = new AnswerSink(call.inbound.encoder(context), context.extra)
+    const encoded = new AnswerSink(call.inbound.encoder(context), context.extra)
+    const { sink, guard } = guardedAnswer(call, encoded)
     for (const event of early) sink.event(event)
     write = (event) => {
       sink.event(event)
@@ -158,7 +161,7 @@ class ToolAnswer {
       head,
     )
     const headers = answerHeaders(call, candidate, warnings, hold.attempts)
-    return streamResponse(parts, call, hold, joined, headers)
+    return streamResponse(parts, call, hold, guard(joined), headers)
   }
 
   async whole(): Promise<Response> {
@@ -168,7 +171,8 @@ class ToolAnswer {
     try {
       refuseUnaffordable(await loop.runApproved(this.#loop.approved))
       const { answer, candidate, outcome } = await playAll(loop)
-      const answered = wholeAnswer(parts, call, candidate, events, { ...answer, outcome })
+      const shown = await guardedEvents(call, hold, events, outcome)
+      const answered = wholeAnswer(parts, call, candidate, shown, { ...answer, outcome })
       const headers = answerHeaders(call, candidate, answer.warnings, hold.attempts)
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
@@ -247,7 +251,7 @@ function wholeAnswer(
   parts: ChatParts,
   call: IncomingCall,
   candidate: Candidate,
-  events: readonly ContentEvent[],
+  events: readonly ChatEvent[],
   { outcome, warnings }: Pick<WholeAnswer, 'outcome' | 'warnings'>,
 ): Pick<WholeAnswer, 'outcome' | 'body'> {
   return {

@@ -22,6 +22,7 @@ import type {
   ToolMessage,
   TurnMessage,
 } from '../../conversation/request.ts'
+import type { CallGuard } from '../../guards/guards.ts'
 import { isObject, parseJson } from '../../protocols/lenient.ts'
 import { joinedPrompt, promptParts } from '../../protocols/request/prompt-parts.ts'
 import type { CallTools } from '../../tools/run-tool.ts'
@@ -41,7 +42,7 @@ export class ToolConversation {
   #asked: ChatRequest
   readonly #tools: CallTools
   readonly #choice: GatewayChoice | undefined
-  readonly #offered: readonly FunctionTool[]
+  #offered: readonly FunctionTool[]
   readonly #said: Message[] = []
   /** All messages that are not the client's own. */
   readonly #added = new Set<Message>()
@@ -52,6 +53,11 @@ export class ToolConversation {
     this.#choice = declared.choice
     this.#offered = tools.tools.map(functionOf)
     this.#asked = { ...asked, messages: asked.messages.map((message) => this.#rename(message)) }
+  }
+
+  /** What servers say of their tools is shown to the model as the guards leave it. Rejects as `check` does. */
+  async guardOffered(guard: CallGuard): Promise<void> {
+    this.#offered = (await guard.check('request', this.#offered)).value
   }
 
   /** Whether the client has functions of its own, which the model may always call. */

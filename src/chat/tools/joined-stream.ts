@@ -8,7 +8,8 @@ import { atOnce, type DoneOrSteps, isSteps, type Steps } from '../../json/json.t
 import type { Bill } from '../../protocols/protocol.ts'
 import { outcomeOf, type StoppedBy } from '../call.ts'
 import { DispatchFailed, pause } from '../routing/dispatch.ts'
-import type { AnswerSink, StreamChannel } from '../streaming/translate.ts'
+import type { EventSink } from '../streaming/guarded-stream.ts'
+import type { StreamChannel } from '../streaming/translate.ts'
 import { type ByteReader, type OpenStream, RoundProgress, roundsOf, unbegun } from '../streaming/relay.ts'
 import type { OpenedStream } from '../upstream/fetch.ts'
 import type { ToolLoop } from './loop.ts'
@@ -17,7 +18,7 @@ export interface JoinedParts {
   readonly loop: ToolLoop
   /** Calls of an earlier answer that run before the first round. */
   readonly approved: readonly ApprovedCall[]
-  readonly sink: AnswerSink
+  readonly sink: EventSink
   /** Cancels everything the call does. */
   readonly abort: () => void
   readonly signal: AbortSignal

@@ -23,6 +23,7 @@ import { citationsIn } from '../../tools/search/results.ts'
 import type { OfferedTool } from '../../tools/tool.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Outcome, StoppedBy } from '../call.ts'
+import { guardedRun, guardedTurn } from '../guarding.ts'
 import { type ChatParts, playRound } from '../paid-call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { Dispatched } from '../routing/dispatch.ts'
@@ -143,7 +144,7 @@ export class ToolLoop {
       if (!conversation.hasFunctions) conversation.freedom = 'none'
     } else conversation.freedom = 'free'
     conversation.add(
-      this.#events.message(),
+      await guardedTurn(this.#loop.call.guard, this.#events.message()),
       results.map(({ call, result }) => toolMessage(call.id, result, this.#sees)),
     )
     signal.throwIfAborted()
@@ -300,13 +301,17 @@ export class ToolLoop {
     const span = parts.traces?.spanOf(call.requestId, 'tool', offered.name, {
       'gen_ai.tool.name': offered.name,
     })
-    return runTool(offered.tool, json, { signal, timeoutMs }, (error) =>
-      parts.log.error('a tool of the gateway failed', {
-        request_id: call.requestId,
-        tool: offered.name,
-        error,
-      }),
-    )
+    const run = (passed: string) =>
+      runTool(offered.tool, passed, { signal, timeoutMs }, (error) =>
+        parts.log.error('a tool of the gateway failed', {
+          request_id: call.requestId,
+          tool: offered.name,
+          error,
+        }),
+      )
+    const { guard } = call
+    const running = guard?.has('request') ? guardedRun(guard, offered.name, json, run) : run(json)
+    return running
       .catch(() => interrupted)
       .then((result) => {
         span?.end(result.failure?.code)

@@ -35,6 +35,8 @@ export const changeable: readonly string[] = [
   'mail',
   'log.export',
   'alarms',
+  'hooks',
+  'masks',
   'timeouts',
   'stream',
   'rate_limits',
@@ -60,13 +62,13 @@ export function isChangeable(setting: string): boolean {
 }
 
 /**
- * Whether a setting may be kept. A mail server, a search backend, who takes the request log or alarms, and a provider's deployments
+ * Whether a setting may be kept. A mail server, a search backend, who takes the request log or alarms, a hook and a provider's deployments
  * are named where their secrets are: in the file.
  */
 export function isKeepable(setting: string): boolean {
   return (
     isChangeable(setting) &&
-    !/^((search|mail|log\.export|alarms)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
+    !/^((search|mail|log\.export|alarms|hooks)(\.|$)|providers\.[^.]+\.deployments$)/.test(setting)
   )
 }
 

@@ -36,6 +36,12 @@ export function resolveSecrets(draft: Draft, read: ReadFile): void {
       if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, read)
     }
   }
+  const hooks = draft.get(['hooks'])
+  for (const at of Array.isArray(hooks) ? hooks.keys() : []) {
+    const path = ['hooks', at, 'secret']
+    const written = draft.get(path)
+    if (typeof written === 'string') replace(draft, path, written, read)
+  }
   for (const { path, secret } of settings()) {
     if (!secret || path.includes('*')) continue
     const written = draft.get(path)

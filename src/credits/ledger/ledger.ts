@@ -206,6 +206,19 @@ export interface Served {
   readonly unpriced?: readonly string[]
   /** The virtual model that was asked for; missing where none was. */
   readonly route?: RouteNote
+  /** What the guards have decided; missing where none was asked. */
+  readonly guards?: readonly GuardNote[]
+}
+
+/** What a guard has decided of the texts of a call, as often. */
+export interface GuardNote {
+  /** The mask, or the host of the hook. */
+  readonly guard: string
+  readonly on: string
+  readonly decision: string
+  /** The hook's own code of a denial. */
+  readonly code?: string
+  readonly times: number
 }
 
 /** How a virtual model came to the model that served a call. */

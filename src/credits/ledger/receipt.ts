@@ -93,6 +93,14 @@ export interface Receipt {
   }[]
   readonly first_byte_ms: number | null
   readonly total_ms: number | null
+  /** What the operator's guardrails have decided: of the request, and of the answer. */
+  readonly guardrails: readonly {
+    readonly guardrail: string
+    readonly on: string
+    readonly decision: string
+    readonly code: string | null
+    readonly times: number
+  }[]
 }
 
 export function receiptOf(record: CallRecord): Receipt {
@@ -151,6 +159,13 @@ export function receiptOf(record: CallRecord): Receipt {
       ms,
       status,
       reason,
+    })),
+    guardrails: (served?.guards ?? []).map(({ guard, on, decision, code, times }) => ({
+      guardrail: guard,
+      on,
+      decision,
+      code: code ?? null,
+      times,
     })),
     first_byte_ms: served?.firstByteMs ?? null,
     total_ms: served?.totalMs ?? null,

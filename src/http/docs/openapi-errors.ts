@@ -61,6 +61,8 @@ export const ofCall = [
   'upstream_error',
   'unusable_answer',
   'upstream_refused_credentials',
+  'guardrail_denied',
+  'guardrail_failed',
   'overloaded',
   'upstream_timeout',
   'client_gone',

@@ -174,6 +174,19 @@ const receipt = z.object({
   ),
   first_byte_ms: milliseconds.nullable(),
   total_ms: milliseconds.nullable(),
+  guardrails: z
+    .array(
+      z.object({
+        guardrail: z.string(),
+        on: z.string(),
+        decision: z.string(),
+        code: z.string().nullable(),
+        times: z.int(),
+      }),
+    )
+    .describe(
+      "What the operator's masks and hooks decided of the `request` and of the `response`: allow, deny, replace, or failed for a hook that did not answer.",
+    ),
 }) satisfies z.ZodType<Receipt>
 
 export const receiptSchema = z.object({ data: receipt })
@@ -244,6 +257,7 @@ const shownReceipt = {
     ],
     first_byte_ms: 22,
     total_ms: 23,
+    guardrails: [],
   },
 }
 

@@ -92,6 +92,22 @@ export function joinedPrompt(a: PromptParts, b: PromptParts): PromptParts {
   }
 }
 
+/** A prompt in which texts were replaced by others. */
+export function replacedPrompt(prompt: PromptParts, replaced: ReadonlyMap<string, string>): PromptParts {
+  const textsOf = <Content extends { readonly texts: readonly string[] }>(content: Content): Content => ({
+    ...content,
+    texts: content.texts.map((text) => replaced.get(text) ?? text),
+  })
+  return {
+    media: () => prompt.media(),
+    content: () => textsOf(prompt.content()),
+    reading: () => {
+      const reading = textsOf(prompt.reading())
+      return { ...reading, content: textsOf(reading.content) }
+    },
+  }
+}
+
 function joinedMedia(a: PromptMedia, b: PromptMedia): PromptMedia {
   return {
     inlineLength: a.inlineLength + b.inlineLength,

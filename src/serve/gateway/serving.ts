@@ -49,6 +49,7 @@ import { type Awaitable, steadyClock } from '../../async/async.ts'
 import type { GatewayProcess } from './process.ts'
 import { siteOf } from './identity.ts'
 import { answering, liveCatalog, perConfig } from './catalog.ts'
+import { guardsOf } from './guards.ts'
 import { toolSourcesOf } from './tools.ts'
 
 /** What calls need of what is kept: the store of this process, or another's across a socket. */
@@ -154,6 +155,7 @@ export function servingOf(source: ServingSource): Serving {
   ]
   const ended = new AtEndOfTurn(callEnded(listeners, log))
   const scheduler = new Scheduler()
+  const guards = perConfig(live, (now) => guardsOf(now, scheduler, clock))
   const largeBodies = new LargeBodies()
   const sockets = new OpenSockets(
     socketLimits(config),
@@ -185,6 +187,9 @@ export function servingOf(source: ServingSource): Serving {
       memory,
       counter,
       buffered: new Buffered(config.stream.total_buffer_bytes),
+      get guards() {
+        return guards()
+      },
       get limits() {
         return ofConfig().limits
       },

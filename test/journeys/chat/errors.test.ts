@@ -26,6 +26,8 @@ import { expectRefusalHeaders, question, RefusalLab } from '../../support/refusa
 
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
+  guardrail_denied: 'needs a hook: guardrails.test.ts',
+  guardrail_failed: 'needs a hook: guardrails.test.ts',
   websocket_disabled: 'has a journey of its own: responses-socket.test.ts',
   ...consoleErrors,
   client_gone: 'nobody is there to see it: disconnects.test.ts',

@@ -26,6 +26,8 @@ const unreachable: Partial<Record<ErrorCode, string>> = {
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
   invalid_model_id: 'a name without a provider is one of Anthropic here',
   method_not_allowed: 'has a test of its own below',
+  guardrail_denied: 'needs a hook: guardrails.test.ts',
+  guardrail_failed: 'needs a hook: guardrails.test.ts',
   websocket_disabled: 'of the Responses protocol: responses-socket.test.ts',
   previous_response_not_found: 'messages continue nothing that is stored',
 }
