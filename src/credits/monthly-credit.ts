@@ -4,20 +4,27 @@
 import { decimalMonth, startOfNextMonth } from './calendar.ts'
 import type { GrantCommand, LedgerCommands } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
+import { GatewayError } from '../errors/errors.ts'
 
 /** An account, and what it has each month; zero for nothing. */
 export interface MonthlyAccount {
   readonly id: string
+  /** Its address, which it keeps for as long as it is there. */
+  readonly email: string
   readonly monthlyCredit: Pico
 }
 
-/** The grant of a month. Its source is the same all month, so asking twice grants once. */
-function monthlyGrant(account: string, now: number, amount: Pico): GrantCommand {
+/**
+ * The grant of a month. Its source is the same all month, so asking twice grants once; it is of the address, since whoever
+ * deletes an account and comes back by the single sign-on has another account.
+ */
+function monthlyGrant({ id, email, monthlyCredit }: MonthlyAccount, now: number): GrantCommand {
+  const month = decimalMonth(now)
   return {
-    source: `monthly:${account}:${decimalMonth(now)}`,
-    account,
+    source: `monthly:${month}:${Bun.SHA256.hash(`${month} ${email}`, 'hex').slice(0, 32)}`,
+    account: id,
     pool: 'purchased',
-    amount,
+    amount: monthlyCredit,
     expiresAt: startOfNextMonth(now),
     from: 'grant',
   }
@@ -64,12 +71,14 @@ export async function grantMonthly(
   account: MonthlyAccount,
 ): Promise<void> {
   if (account.monthlyCredit === 0n) return
-  const grant = monthlyGrant(account.id, ledger.now(), account.monthlyCredit)
+  const grant = monthlyGrant(account, ledger.now())
   try {
     await ledger.grant(grant)
   } catch (error) {
     // The month ended while the grant waited for its commit: what was asked for had expired, and this one's is due.
     if (ledger.now() >= (grant.expiresAt as number)) return grantMonthly(ledger, account)
+    // An account of this address that is deleted by now has had it.
+    if (error instanceof GatewayError && error.code === 'idempotency_conflict') return
     throw error
   }
 }

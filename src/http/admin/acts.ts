@@ -143,14 +143,14 @@ export async function setCreditLine(
  */
 export async function setMonthlyCredit(
   acting: OperatorActing<Pick<AccountParts, 'accounts' | 'ledger'>>,
-  { id, suspended, monthlyCredit: before }: Account,
+  { id, email, suspended, monthlyCredit: before }: Account,
   amount: Pico,
 ): Promise<void> {
   const { accounts, ledger } = acting.parts
   await accounts.setMonthlyCredit(id, amount)
   const rowOf = (credit: Pico) => ({ monthly_credit_usd: formatUsd(credit) })
   await recordAct(acting, 'account.monthly_credit', id, rowOf(before), rowOf(amount))
-  if (!suspended) await grantMonthly(ledger, { id, monthlyCredit: amount })
+  if (!suspended) await grantMonthly(ledger, { id, email, monthlyCredit: amount })
 }
 
 interface WantedGrant extends Pick<GrantCommand, 'pool' | 'amount' | 'expiresAt'> {
