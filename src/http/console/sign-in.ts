@@ -8,6 +8,7 @@ import {
   type UsableWays,
 } from '../../accounts/identity/identity-store.ts'
 import { SignOnRefusal } from '../../accounts/identity/oidc.ts'
+import { formatUsd } from '../../credits/money.ts'
 import { asGatewayError, GatewayError } from '../../errors/errors.ts'
 import {
   cookieName,
@@ -196,6 +197,12 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
         throw new GatewayError('invalid_request', {
           message: 'Confirm with the address of the account.',
           param: 'confirm',
+        })
+      // Whoever comes back by the single sign-on would have the whole line again.
+      const { debt, creditLine } = await parts.ledger.balance(account.id)
+      if (debt > 0n && creditLine > 0n)
+        throw new GatewayError('invalid_request', {
+          message: `This account owes ${formatUsd(debt)} USD. Buy credit that pays it first, or ask whoever runs this gateway to delete it.`,
         })
       await parts.identities.remove(account)
       await parts.eraseContents(account.id)

@@ -90,4 +90,19 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
       data: { total_purchased: '0', credit_line: null },
     })
   })
+
+  test('who owes on a credit line deletes the account when that is paid', async () => {
+    const email = 'dora@example.org'
+    await runJson(weir, 'accounts', 'invite', '--email', email)
+    await runJson(weir, 'accounts', 'set', email, '--monthly-usd', 'none', '--credit-line', '2')
+    const { key } = await runJson(weir, 'keys', 'create', '--account', email)
+    expect((await call(String(key))).status).toBe(200)
+    const dora = await signedIn(weir, email)
+    expect(await dora.send('DELETE', 'account', { confirm: email })).toMatchObject({
+      status: 400,
+      json: { error: { message: expect.stringMatching(/^This account owes 0\.\d+ USD/) } },
+    })
+    await runJson(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')
+    expect(await dora.send('DELETE', 'account', { confirm: email })).toMatchObject({ status: 200 })
+  })
 })
