@@ -1,6 +1,7 @@
 // Settings of accounts: sign-up, sign-in, mail, and free credit.
 
 import { z } from 'zod'
+import { groupRoles } from '../accounts/group.ts'
 import { isNetwork } from '../accounts/identity/network.ts'
 import { parseCreditLine } from '../credits/balance.ts'
 import { usd } from '../credits/money.ts'
@@ -10,6 +11,8 @@ import { baseUrl, day, grantedUsd, milliseconds, note, secret, section, usdAmoun
 export const networkRange = z.string().refine(isNetwork, {
   error: 'must be a whole address or a range such as 10.0.0.0/8 or 2001:db8::/32',
 })
+
+const groupId = z.string().regex(/^grp_[0-9a-f]{18}$/, 'must be the id of a group (weir groups list)')
 
 export const accountSettings = section({
   sign_up: note(
@@ -21,6 +24,14 @@ export const accountSettings = section({
     z.enum(['allow', 'deny']).optional(),
     'Whether accounts whose address nobody has proven get the welcome and the daily credit (allow while Weir listens ' +
       'on loopback and server.public_url is unset, else deny)',
+  ),
+  sign_in: note(
+    z
+      .array(z.enum(['password', 'passkey', 'oidc']))
+      .min(1)
+      .default(['password', 'passkey', 'oidc']),
+    'How people sign in. With oidc alone there are no passwords, passkeys and mailed links; links of the command line ' +
+      'still let operators in',
   ),
   session_idle_ms: milliseconds('How long a session lasts without being used', 30 * day, 60_000, 365 * day),
   sign_in_failures: whole(
@@ -52,13 +63,7 @@ export const accountSettings = section({
       .default('none'),
     'How much such a new account may owe: US dollars such as "20", unlimited or none',
   ),
-  group: note(
-    z
-      .string()
-      .regex(/^grp_[0-9a-f]{18}$/, 'must be the id of a group (weir groups list)')
-      .optional(),
-    'The group that such a new account becomes a member of, by its id',
-  ),
+  group: note(groupId.optional(), 'The group that such a new account becomes a member of, by its id'),
   oidc: section({
     issuer: note(
       baseUrl.optional(),
@@ -101,6 +106,23 @@ export const accountSettings = section({
       'The claim that makes an operator, as claim=value; a list holds the value, and a claim within others is named by ' +
         'its path (realm_access.roles=weir-operators)',
     ),
+    groups: section({
+      claim: note(
+        z.string().min(1).max(256).optional(),
+        'The claim that says in which groups somebody is: a name, or a path such as realm_access.roles',
+      ),
+      map: note(
+        z
+          .record(
+            z.string().min(1).max(256),
+            z.union([groupId, z.strictObject({ group: groupId, role: z.enum(groupRoles).optional() })]),
+          )
+          .default({}),
+        'For each value of the claim the group that it stands for, {engineers: grp_…}, or with a role in it, {leads: ' +
+          '{group: grp_…, role: admin}}. At each sign-in people become members of those that the claim names, and leave ' +
+          'the others of the map',
+      ),
+    }),
   }),
 })
 
@@ -151,6 +173,12 @@ export function signUpPolicy({ server, accounts }: Reach): {
     signUp: accounts.sign_up ?? (alone ? 'open' : 'invite'),
     unverified: accounts.unverified ?? (alone ? 'allow' : 'deny'),
   }
+}
+
+/** How people may sign in, beside the single sign-on. */
+export function signInWays({ accounts }: { readonly accounts: z.output<typeof accountSettings> }) {
+  const { sign_in: ways } = accounts
+  return { passwords: ways.includes('password'), passkeys: ways.includes('passkey') }
 }
 
 /** What an account gets that an operator or the single sign-on opens. */

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { providers } from '../providers/registry.ts'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './load.ts'
 
-export { newcomerAllowances, signUpPolicy } from './accounts.ts'
+export { newcomerAllowances, signInWays, signUpPolicy } from './accounts.ts'
 export { type ConfigFault, type Origin, printedOrigin } from './read/draft.ts'
 export {
   byId,

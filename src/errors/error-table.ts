@@ -159,6 +159,13 @@ export const rows = {
     means: 'Nobody is signed in here: there is no session, or it has ended.',
     remedy: 'Sign in.',
   },
+  sign_in_closed: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'This gateway does not let people in this way (accounts.sign_in).',
+    remedy: 'Sign in by the single sign-on.',
+  },
   wrong_credentials: {
     status: 401,
     type: 'authentication_error',

@@ -58,6 +58,8 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'accounts.oidc.issuer': ['https://id.example', 'https://id.example'],
     'accounts.oidc.scopes': ['email, groups', ['email', 'groups']],
     'accounts.oidc.allowed_domains': ['a.example, b.example', ['a.example', 'b.example']],
+    'accounts.sign_in': ['oidc, password', ['oidc', 'password']],
+    'accounts.oidc.groups.map': ['{"a":"grp_0123456789abcdef01"}', { a: 'grp_0123456789abcdef01' }],
     'accounts.oidc.operator_claim': ['groups=weir', 'groups=weir'],
     'accounts.monthly_credit_usd': ['7.5', '7.5'],
     'accounts.credit_line': ['7.5', '7.5'],

@@ -14,6 +14,7 @@ export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   operator_required: 'an account that is no operator: console-keys.test.ts',
   origin_not_allowed: 'another site that uses the cookie: sign-in.test.ts',
   payment_processor_error: 'a processor that is not there: top-ups.test.ts',
+  sign_in_closed: 'accounts.sign_in names other ways: single-sign-on-alone.test.ts',
   sign_up_closed: 'accounts.sign_up says so: sign-in.test.ts',
   voucher_invalid: 'a code that there is not: vouchers.test.ts',
   voucher_used: 'a voucher of somebody else: vouchers.test.ts',

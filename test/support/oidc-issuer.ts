@@ -13,6 +13,9 @@ const verified: Readonly<Record<string, unknown>> = {
   swapped: undefined,
 }
 
+/** What the claim `groups` says of somebody in place of the rest, null for nothing. */
+export const saidGroups = new Map<string, readonly string[] | null>()
+
 function claimsOf(id: string, use: string) {
   const kind = /^[a-z]+/.exec(id)![0]
   const domain = kind === 'guest' ? 'elsewhere.example' : 'example.org'
@@ -23,7 +26,7 @@ function claimsOf(id: string, use: string) {
     sub: id,
     ...(kind !== 'nameless' && { email }),
     email_verified: kind in verified && !(kind === 'swapped' && atUserInfo) ? verified[kind] : true,
-    groups: isBoss ? ['weir-operators'] : ['staff'],
+    groups: saidGroups.has(id) ? (saidGroups.get(id) ?? undefined) : isBoss ? ['weir-operators'] : ['staff'],
     realm_access: { roles: isBoss ? ['weir-operators'] : [] },
     'https://example.org/role.of': isBoss ? 'operator' : undefined,
   }

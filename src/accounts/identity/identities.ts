@@ -20,11 +20,18 @@ import { type LinkKind, newLink, type SecretLink, useTicket } from './secret-lin
 /** How long a proof of identity is valid, milliseconds. */
 export const elevationMs = 10 * 60_000
 
+/** How people may sign in, beside the single sign-on. */
+export interface SignInWays {
+  readonly passwords: boolean
+  readonly passkeys: boolean
+}
+
 export interface IdentityParts {
   readonly accounts: AccountStore
   readonly identities: IdentityStore
   readonly passwords: Passwords
   readonly attempts: SignInLimits
+  readonly ways: SignInWays
   /** undefined without a configured mail server. */
   readonly mailer: Mailer | undefined
   readonly signUp: 'closed' | 'invite' | 'open'
@@ -61,6 +68,21 @@ export class Identities {
     this.#parts = parts
   }
 
+  /** Throws `sign_in_closed` unless this gateway lets people in by passwords. */
+  requirePasswords(): void {
+    if (!this.#parts.ways.passwords) throw new GatewayError('sign_in_closed')
+  }
+
+  /** Throws `sign_in_closed` unless links let the account in: operators always, lest nobody gets in. */
+  requireLinks(account: Pick<Account, 'role'>): void {
+    requireLinks(this.#parts.ways, account)
+  }
+
+  /** Which ways of signing in `accounts.sign_in` names. */
+  get ways(): SignInWays {
+    return this.#parts.ways
+  }
+
   get signUpPolicy(): IdentityParts['signUp'] {
     return this.#parts.signUp
   }
@@ -76,7 +98,7 @@ export class Identities {
    */
   async signUp(email: string, password: string, visitor: Visitor): Promise<void> {
     const { accounts, identities, attempts, passwords, now, signUp } = this.#parts
-    if (signUp !== 'open') throw new GatewayError('sign_up_closed')
+    if (signUp !== 'open' || !this.#parts.ways.passwords) throw new GatewayError('sign_up_closed')
     const address = requireAddress(email)
     await requirePassword(password, address)
     attempts.signUp(visitor.network)
@@ -124,6 +146,7 @@ export class Identities {
    * `rate_limit_exceeded`, and `account_suspended` only if the password is right.
    */
   async signIn(email: string, password: string, visitor: Visitor): Promise<OpenedSession> {
+    this.requirePasswords()
     const account = await this.#parts.accounts.findAccount(accountAddress(email))
     const isAddressed = account?.email === accountAddress(email)
     await this.#prove(isAddressed ? account : undefined, accountAddress(email), password, visitor.network)
@@ -180,6 +203,7 @@ export class Identities {
 
   /** Renews a session's proof of identity with the password. Throws like `signIn`. */
   async elevate(account: Account, session: Session, password: string, visitor: Visitor): Promise<void> {
+    this.requirePasswords()
     await this.#prove(account, account.email, password, visitor.network)
     await this.requireElevated(session)
   }
@@ -200,6 +224,7 @@ export class Identities {
     visitor: Visitor,
   ): Promise<OpenedSession> {
     const { identities, passwords, now } = this.#parts
+    this.requirePasswords()
     await requirePassword(wanted.password, account.email)
     if ((await identities.passwordOf(account.id)) !== null) {
       if (wanted.current === undefined)
@@ -212,6 +237,7 @@ export class Identities {
 
   /** Sends a reset link if the address has an account; returns before the lookup. */
   requestReset(email: string): void {
+    this.requirePasswords()
     const address = accountAddress(email)
     this.#mail(async () => {
       const account = await this.#parts.accounts.findAccount(address)
@@ -227,6 +253,7 @@ export class Identities {
    */
   async confirmReset(token: string, password: string, visitor: Visitor): Promise<OpenedSession> {
     const { identities, passwords, now } = this.#parts
+    this.requirePasswords()
     const known = (await this.#tryFind(token, 'reset')) ?? (await this.#find(token, 'verification'))
     const account = await this.#accountOf(known)
     if (known.kind === 'verification' && account.verifiedAt !== null) throw new GatewayError('invalid_ticket')
@@ -253,10 +280,11 @@ export class Identities {
     return true
   }
 
-  /** Signs in with a link or an invitation. Throws `invalid_ticket` and `account_suspended`. */
+  /** Signs in with a link or an invitation. Throws `invalid_ticket`, `sign_in_closed` and `account_suspended`. */
   async follow(token: string, visitor: Visitor): Promise<OpenedSession> {
     const ticket = (await this.#tryUse(token, 'link')) ?? (await this.#use(token, 'invitation'))
     const account = await this.#accountOf(ticket)
+    this.requireLinks(account)
     await this.#confirmVouched(account)
     return this.open(account, visitor)
   }
@@ -351,6 +379,11 @@ export class Identities {
 /** Whether the session's proof of identity is still valid. */
 export function isElevated({ elevatedUntil }: Session, now: number): boolean {
   return elevatedUntil !== null && elevatedUntil > now
+}
+
+/** Throws `sign_in_closed` unless links let the account in. */
+export function requireLinks({ passwords, passkeys }: SignInWays, { role }: Pick<Account, 'role'>): void {
+  if (!passwords && !passkeys && role !== 'operator') throw new GatewayError('sign_in_closed')
 }
 
 /** Opens the account that an operator invites; the invitation is the only way into it. */

@@ -41,6 +41,7 @@ export interface LinkedIdentity extends Identity {
 
 /** What an account can be signed in to with, besides its password. */
 export interface UsableWays {
+  readonly passwords: boolean
   /** Whether this gateway can check passkeys. */
   readonly passkeys: boolean
   /** The issuer of the single sign-on; undefined without one. */

@@ -5,6 +5,7 @@
 import type { Configuration, IDToken } from 'openid-client'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Account, AccountStore, NewcomerAllowances, Role } from '../account.ts'
+import type { GroupRole, GroupStore, Member } from '../group.ts'
 import { accountAddress, isAddress } from './address.ts'
 import { useTicket } from './secret-link.ts'
 import { type ActLog, type Identity, type IdentityStore, mintTicket } from './identity-store.ts'
@@ -23,6 +24,22 @@ export interface OidcSettings {
   readonly autoCreate: boolean
   /** `claim=value`, the claim by its name or its path; undefined if the issuer does not decide who is an operator. */
   readonly operatorClaim: string | undefined
+  /** undefined if the issuer does not decide who is in which group. */
+  readonly groups: OidcGroups | undefined
+  /** Whether there is no other way to sign in. */
+  readonly isAlone: boolean
+}
+
+/** Which groups people are in by what the issuer says of them. */
+export interface OidcGroups {
+  /** By its name or its path. */
+  readonly claim: string
+  readonly map: readonly {
+    readonly value: string
+    readonly group: string
+    /** In the group; undefined for whichever role a member has. */
+    readonly role: GroupRole | undefined
+  }[]
 }
 
 export interface OidcParts {
@@ -30,6 +47,7 @@ export interface OidcParts {
   readonly accounts: AccountStore
   readonly identities: IdentityStore
   readonly acts: ActLog
+  readonly groups: GroupStore
   /** What accounts get that it opens. */
   readonly newcomers: NewcomerAllowances
   /** Milliseconds since 1970. */
@@ -57,6 +75,8 @@ type Claims = Readonly<Record<string, unknown>>
 interface Person {
   readonly idToken: IDToken
   readonly userInfo: Claims | undefined
+  /** False where UserInfo would have been asked and cannot be read: what is missing may stand there. */
+  readonly isWhole: boolean
 }
 
 /** Timeout per request to the issuer. */
@@ -130,6 +150,7 @@ export class Oidc {
     const account = linked
       ? await this.#link(identity, signedIn!)
       : (known ?? (await this.#openAccount(identity, person)))
+    await this.#applyGroups(account, person)
     return { account: await this.#withRole(account, identity, person), linked }
   }
 
@@ -139,23 +160,27 @@ export class Oidc {
    * account that is known signs in with what the ID token says.
    */
   async #complete(idToken: IDToken, accessToken: string, known: Account | undefined): Promise<Person> {
-    const { operatorClaim } = this.#parts.settings
+    const { operatorClaim, groups } = this.#parts.settings
     const wanted = [
+      ...(groups === undefined ? [] : [groups.claim]),
       ...(known ? [] : ['email', 'email_verified']),
       ...(operatorClaim === undefined || known?.role === 'operator' ? [] : [claimIn(operatorClaim).name]),
     ]
-    if (wanted.every((name) => valueAt(idToken, name) !== undefined)) return { idToken, userInfo: undefined }
+    if (wanted.every((name) => valueAt(idToken, name) !== undefined))
+      return { idToken, userInfo: undefined, isWhole: true }
     const issuer = await this.#configuration()
-    if (issuer.serverMetadata().userinfo_endpoint === undefined) return { idToken, userInfo: undefined }
+    if (issuer.serverMetadata().userinfo_endpoint === undefined)
+      return { idToken, userInfo: undefined, isWhole: true }
     const { fetchUserInfo } = await import('openid-client')
     try {
-      return { idToken, userInfo: await fetchUserInfo(issuer, accessToken, idToken.sub) }
+      const userInfo = await fetchUserInfo(issuer, accessToken, idToken.sub)
+      return { idToken, userInfo, isWhole: true }
     } catch (error) {
       if (ofAnother.has(codeOf(error) ?? ''))
         throw refuse('wrong_credentials', 'UserInfo is not of the subject of the ID token')
       if (!known && isUnavailable(error)) throw unreachable(error)
       this.#parts.note('UserInfo of the single sign-on cannot be read', { missing: wanted, error })
-      return { idToken, userInfo: undefined }
+      return { idToken, userInfo: undefined, isWhole: false }
     }
   }
 
@@ -195,11 +220,67 @@ export class Oidc {
   async #openAccount(identity: Identity, person: Person): Promise<Account> {
     const { accounts, identities, newcomers, now, settings } = this.#parts
     const email = provenAddress(person, settings)
-    if (await accounts.findAccount(email))
+    const there = await accounts.findAccount(email)
+    if (there !== undefined && (await this.#awaitsOwner(there))) return this.#link(identity, there)
+    if (there !== undefined)
       throw refuse('identity_not_linked', 'an account has this address and is not linked to this identity')
     const account = await accounts.createAccount(email, { allowances: newcomers })
     await identities.linkIdentity(identity, account.id, now())
     return account
+  }
+
+  /**
+   * Whether an account was opened ahead for whoever the issuer says has its address: there is no other way to sign in,
+   * and nobody has ever been let in. Operators are let in by links.
+   */
+  async #awaitsOwner({ id, role }: Account): Promise<boolean> {
+    const { identities, now, settings } = this.#parts
+    if (!settings.isAlone || role === 'operator') return false
+    const { password, passkeys, identities: linked, sessions } = await identities.accessOf(id, now())
+    return password + passkeys + linked + sessions === 0
+  }
+
+  /**
+   * Makes the account a member of the groups that its claim names, and of no others of the map. Nothing is changed where
+   * the claim could not be had.
+   */
+  async #applyGroups({ id: account }: Account, person: Person): Promise<void> {
+    const { groups, note, now, settings } = this.#parts
+    if (settings.groups === undefined) return
+    const { claim, map } = settings.groups
+    const said = valueOf(person, claim)
+    if (said === undefined && !person.isWhole) return
+    const values = new Set((Array.isArray(said) ? said : [said]).map(String))
+    for (const group of new Set(map.map((entry) => entry.group))) {
+      const entries = map.filter((entry) => entry.group === group)
+      const own = entries.filter(({ value }) => values.has(value))
+      const before = await groups.findMember(group, account)
+      if (own.length === 0) {
+        if (before && (await groups.removeMember(group, account)))
+          await this.#recordMembership('group.remove_member', group, before, null)
+        continue
+      }
+      if (!(await groups.findGroup(group))) {
+        note('a group of accounts.oidc.groups.map is not there', { group })
+        continue
+      }
+      const role = roleIn(entries, own, before?.role)
+      const member = { group, account, role, budget: before?.budget ?? null, joinedAt: now() }
+      if (before === undefined) {
+        if (await groups.insertMember(member))
+          await this.#recordMembership('group.add_member', group, null, member)
+      } else if (before.role !== role) {
+        await groups.changeMember(member)
+        await this.#recordMembership('group.change_member', group, before, member)
+      }
+    }
+  }
+
+  async #recordMembership(what: string, group: string, before: Member | null, after: Member | null) {
+    const { acts, now, settings } = this.#parts
+    const rowOf = (member: Member | null) => member && { account: member.account, role: member.role }
+    const act = { at: now(), operator: `oidc:${settings.issuer}`, what, subject: group }
+    await acts.record({ ...act, before: rowOf(before), after: rowOf(after) })
   }
 
   /** Applies the issuer's operator claim on sign-in; only an act of an operator takes the role away. */
@@ -320,6 +401,17 @@ function placesSearched({ userInfo }: Person): string {
 function claimIn(written: string): { readonly name: string; readonly value: string } {
   const at = written.indexOf('=')
   return { name: written.slice(0, at), value: written.slice(at + 1) }
+}
+
+/** The role that the claim gives; where the map names none for the group, the one that the member has. */
+function roleIn(
+  entries: OidcGroups['map'],
+  own: OidcGroups['map'],
+  before: GroupRole | undefined,
+): GroupRole {
+  if (own.some(({ role }) => role === 'admin')) return 'admin'
+  const isNamed = entries.some(({ role }) => role !== undefined)
+  return isNamed ? 'member' : (before ?? 'member')
 }
 
 /** What the ID token says takes precedence. */

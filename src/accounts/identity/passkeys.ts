@@ -18,6 +18,8 @@ export interface PasskeyParts {
   readonly identities: IdentityStore
   /** Milliseconds since 1970. */
   readonly now: () => number
+  /** Whether `accounts.sign_in` names them. */
+  readonly allowed: boolean
   /** The gateway's address in browsers: passkeys belong to its host name. */
   readonly url: () => string
   readonly origins: () => ReadonlySet<string>
@@ -37,7 +39,7 @@ export class Passkeys {
 
   /** Browsers support passkeys only for host names, not IP addresses. */
   get available(): boolean {
-    return !ipaddr.isValid(this.#host().replace(/^\[|\]$/g, ''))
+    return this.#parts.allowed && !ipaddr.isValid(this.#host().replace(/^\[|\]$/g, ''))
   }
 
   #host(): string {

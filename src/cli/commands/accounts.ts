@@ -3,11 +3,12 @@
 import { lifeState, mintSession, type Role, type Session } from '../../accounts/account.ts'
 import { type Access, accessKinds } from '../../accounts/identity/access.ts'
 import { isAddress } from '../../accounts/identity/address.ts'
+import { requireLinks } from '../../accounts/identity/identities.ts'
 import { newLink } from '../../accounts/identity/secret-link.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { grantMonthly } from '../../credits/monthly-credit.ts'
-import { newcomerAllowances } from '../../config/config.ts'
+import { newcomerAllowances, signInWays } from '../../config/config.ts'
 import * as acts from '../../http/admin/acts.ts'
 import type { AccountView } from '../../http/admin/answers.ts'
 import { recordAct } from '../../http/console/route.ts'
@@ -219,6 +220,7 @@ function acting(context: Context, store: Store): acts.AccountActing {
     ledger,
     identities: {
       linkFor: (kind, { id }) => newLink(identityStore, { ...wanted, kind, account: id }),
+      requireLinks: (account) => requireLinks(signInWays(config), account),
     },
     newcomers: newcomerAllowances(config),
     freeCredit: {

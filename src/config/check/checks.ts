@@ -186,6 +186,9 @@ function checkAccounts(draft: Draft): void {
   const { protocol, hostname } = URL.parse(issuer ?? '') ?? {}
   if (protocol === 'http:' && !isLoopback(hostname ?? ''))
     draft.fault(['accounts', 'oidc', 'issuer'], 'must begin with https://, but for one on this machine')
+  const ways = draft.get(['accounts', 'sign_in'])
+  if (Array.isArray(ways) && ways.length === 1 && ways[0] === 'oidc' && issuer === undefined)
+    draft.fault(['accounts', 'sign_in'], 'is oidc alone, and there is no issuer: set accounts.oidc.issuer')
   if (text('mail', 'smtp_url') && !text('mail', 'from'))
     draft.fault(['mail', 'from'], 'is missing: mails need a sender')
 }

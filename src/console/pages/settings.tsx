@@ -45,7 +45,7 @@ export function Settings() {
         )}
       </PageHead>
       <div className="max-w-2xl">
-        <Password account={account} />
+        {session.methods.includes('password') && <Password account={account} />}
         {session.methods.includes('passkey') && <Passkeys />}
         <SingleSignOn session={session} />
         <Sessions />

@@ -77,6 +77,8 @@ export function ElevationDialog() {
       setPending(() => resolve)
     })
   if (!pending || !session?.account) return null
+  const byPassword = session.account.has_password && session.methods.includes('password')
+  const byPasskey = session.account.passkeys > 0 && session.methods.includes('passkey')
   const finish = (proven: boolean) => {
     pending(proven)
     setPending(null)
@@ -98,7 +100,7 @@ export function ElevationDialog() {
     <Dialog title={t('Confirm that it is you')} onClose={() => finish(false)}>
       <div className="grid gap-3">
         <p className="text-muted">{t('This needs proof that it is you, not older than ten minutes.')}</p>
-        {session.account.has_password && (
+        {byPassword && (
           <form onSubmit={submit} className="grid gap-3">
             <input type="hidden" autoComplete="username" value={session.account.email} readOnly />
             <TextField
@@ -114,14 +116,12 @@ export function ElevationDialog() {
             </Button>
           </form>
         )}
-        {session.account.passkeys > 0 && (
+        {byPasskey && (
           <Button onClick={() => void prove(async () => ({ passkey: await passkeyProof() }))}>
             {t('Use a passkey')}
           </Button>
         )}
-        {!session.account.has_password && session.account.passkeys === 0 && (
-          <p>{t('Sign out and in again, then repeat it.')}</p>
-        )}
+        {!byPassword && !byPasskey && <p>{t('Sign out and in again, then repeat it.')}</p>}
         {error !== null && <Failure error={error} />}
       </div>
     </Dialog>

@@ -74,9 +74,11 @@ function OtherWays({ session }: { session: SessionView }) {
       ) : (
         <span className="text-muted">{t('New accounts are by invitation.')}</span>
       )}
-      <Link href="/reset" className="text-accent underline">
-        {t('Forgot your password?')}
-      </Link>
+      {session.methods.includes('password') && (
+        <Link href="/reset" className="text-accent underline">
+          {t('Forgot your password?')}
+        </Link>
+      )}
     </p>
   )
 }
@@ -106,25 +108,31 @@ function SignIn({ session, target }: SignInProps) {
         {refused && (
           <Note tone="bad">{t('Signing in with the other service failed: {code}.', { code: refused })}</Note>
         )}
-        <TextField
-          label={t('E-mail')}
-          name="email"
-          type="email"
-          autoComplete="username webauthn"
-          required
-          autoFocus
-        />
-        <TextField
-          label={t('Password')}
-          name="password"
-          type="password"
-          autoComplete="current-password"
-          required
-        />
+        {session.methods.includes('password') && (
+          <>
+            <TextField
+              label={t('E-mail')}
+              name="email"
+              type="email"
+              autoComplete="username webauthn"
+              required
+              autoFocus
+            />
+            <TextField
+              label={t('Password')}
+              name="password"
+              type="password"
+              autoComplete="current-password"
+              required
+            />
+          </>
+        )}
         {error !== null && <Failure error={error} />}
-        <Button type="submit" look="primary" busy={busy}>
-          {t('Sign in')}
-        </Button>
+        {session.methods.includes('password') && (
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Sign in')}
+          </Button>
+        )}
         {session.methods.includes('passkey') && canUsePasskeys() && (
           <Button disabled={busy} onClick={() => void withPasskey()}>
             {t('Sign in with a passkey')}
@@ -300,7 +308,8 @@ export function TicketPage({ path, session }: { path: string; session: SessionVi
       } else {
         const view = await call<SessionView>('POST', 'link', { token })
         takeSession(view)
-        navigate(view.account?.has_password ? '/' : '/welcome', { replace: true })
+        const setsPassword = !view.account?.has_password && view.methods.includes('password')
+        navigate(setsPassword ? '/welcome' : '/', { replace: true })
       }
     }
     exchange().catch(setError)

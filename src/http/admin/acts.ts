@@ -23,7 +23,7 @@ import type { AccountView, LinkView, ManagementKeyView, NewManagementKeyView, Ro
 
 interface AccountParts extends Pick<HttpParts, 'accounts' | 'identityStore' | 'freeCredit' | 'newcomers'> {
   readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'setCreditLine' | 'grant' | 'now'>
-  readonly identities: Pick<Identities, 'linkFor'>
+  readonly identities: Pick<Identities, 'linkFor' | 'requireLinks'>
 }
 
 export type AccountActing = OperatorActing<AccountParts>
@@ -55,6 +55,7 @@ export async function inviteAccount(
 ): Promise<LinkView> {
   if (role === 'operator') requirePerson(acting)
   const { accounts, identities, newcomers } = acting.parts
+  identities.requireLinks({ role })
   const account = await invitedAccount(accounts, email, role, newcomers)
   await recordAct(acting, 'account.invite', account.id, null, { email: account.email, role })
   return linkView(await identities.linkFor('invitation', account))
@@ -63,6 +64,7 @@ export async function inviteAccount(
 /** A link that signs in to the account, once; older ones become invalid. */
 export async function signInLink(acting: AccountActing, account: Account): Promise<LinkView> {
   if (account.role === 'operator') requirePerson(acting)
+  acting.parts.identities.requireLinks(account)
   await recordAct(acting, 'account.link', account.id, null, null)
   return linkView(await acting.parts.identities.linkFor('link', account))
 }

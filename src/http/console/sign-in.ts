@@ -78,7 +78,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       method: 'POST',
       path: 'sign-in',
       summary: 'Sign in by password',
-      errors: ['wrong_credentials', 'account_suspended'],
+      errors: ['wrong_credentials', 'account_suspended', 'sign_in_closed'],
       body: credentialsBody,
     },
     async (asked) => {
@@ -98,7 +98,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       method: 'POST',
       path: 'password',
       summary: 'Set a password',
-      errors: ['wrong_credentials', 'elevation_required'],
+      errors: ['wrong_credentials', 'elevation_required', 'sign_in_closed'],
       body: passwordBody,
     },
     async (asked) => {
@@ -113,6 +113,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       path: 'reset',
       summary: 'Ask for a link to set a new password',
       status: 202,
+      errors: ['sign_in_closed'],
       body: resetBody,
     },
     ({ parts: { identities }, body }) => {
@@ -125,7 +126,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       method: 'POST',
       path: 'reset/confirm',
       summary: 'Set a new password by a link, also by one that confirms an address',
-      errors: ['invalid_ticket'],
+      errors: ['invalid_ticket', 'sign_in_closed'],
       body: confirmResetBody,
     },
     async (asked) => {
@@ -150,7 +151,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       method: 'POST',
       path: 'link',
       summary: 'Sign in by a link or an invitation',
-      errors: ['invalid_ticket'],
+      errors: ['invalid_ticket', 'sign_in_closed'],
       body: tokenBody,
     },
     async (asked) =>
@@ -161,7 +162,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       method: 'POST',
       path: 'elevate',
       summary: 'Prove again who one is',
-      errors: ['wrong_credentials'],
+      errors: ['wrong_credentials', 'sign_in_closed'],
       body: elevateBody,
     },
     async ({ parts, account, session, body, visitor }) => {
@@ -247,11 +248,11 @@ async function sessionView(
 ): Promise<SessionView> {
   const ways = {
     methods: [
-      'password',
+      ...(identities.ways.passwords ? ['password'] : []),
       ...(webauthn.available ? ['passkey'] : []),
       ...(oidc ? [`oidc:${oidc.label}`] : []),
     ],
-    sign_up: identities.signUpPolicy,
+    sign_up: identities.ways.passwords ? identities.signUpPolicy : 'closed',
     mail: identities.mails,
   }
   if (!signedIn) return { account: null, role: null, elevated_until: null, ...ways }
@@ -513,7 +514,7 @@ function redirectTo(location: string, cookies: readonly string[]): Response {
   return response
 }
 
-/** What accounts of this gateway can be signed in to with, besides passwords. */
-function usableWays({ passkeys, oidc }: HttpParts): UsableWays {
-  return { passkeys: passkeys.available, issuer: oidc?.issuer }
+/** What accounts of this gateway can be signed in to with. */
+function usableWays({ identities, passkeys, oidc }: HttpParts): UsableWays {
+  return { passwords: identities.ways.passwords, passkeys: passkeys.available, issuer: oidc?.issuer }
 }

@@ -4,10 +4,10 @@ import { fetchBounded } from '../../transport/bounded-body.ts'
 import { SignInLimits } from '../../accounts/identity/sign-in-limits.ts'
 import { Identities } from '../../accounts/identity/identities.ts'
 import { type Mailer, SmtpMailer } from '../../accounts/identity/mail.ts'
-import { Oidc, type OidcParts } from '../../accounts/identity/oidc.ts'
+import { Oidc, type OidcGroups, type OidcParts } from '../../accounts/identity/oidc.ts'
 import { Passkeys } from '../../accounts/identity/passkeys.ts'
 import { Passwords } from '../../accounts/identity/password.ts'
-import { type Config, newcomerAllowances, signUpPolicy } from '../../config/config.ts'
+import { type Config, newcomerAllowances, signInWays, signUpPolicy } from '../../config/config.ts'
 import { grantMonthly, MonthlyCredit } from '../../credits/monthly-credit.ts'
 import { Allowances, Welcomes } from '../../credits/welcome.ts'
 import { usd } from '../../credits/money.ts'
@@ -29,6 +29,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
   const cap = usd(config.credits.welcome_daily_cap_usd)
   const monthlyCredit = new MonthlyCredit((account) => grantMonthly(store.ledger, account), ledgerTime)
   const newcomers = newcomerAllowances(config)
+  const ways = signInWays(config)
   const freeCredit = new FreeCredit(
     new Allowances({
       register: store.identities,
@@ -50,6 +51,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     identities: store.identities,
     passwords: new Passwords(),
     attempts: new SignInLimits(attemptLimits(config), clock),
+    ways,
     get mailer() {
       return mailer()
     },
@@ -68,6 +70,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     accounts: store.accounts,
     identities: store.identities,
     now: clock,
+    allowed: ways.passkeys,
     url: site.url,
     origins: site.origins,
   })
@@ -76,6 +79,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     accounts: store.accounts,
     identities: identityStore,
     acts,
+    groups: store.groups,
     newcomers,
     now: clock,
     redirectUri: () => `${site.url()}/console/api/oidc/callback`,
@@ -105,10 +109,22 @@ function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc 
     operator_claim: operatorClaim,
     scopes,
   } = accounts.oidc
-  if (issuer === undefined || clientId === undefined) return undefined
+  const { sign_in: ways } = accounts
+  if (issuer === undefined || clientId === undefined || !ways.includes('oidc')) return undefined
   const asked = { issuer, clientId, clientSecret, label, scopes }
-  const policy = { allowedDomains, assumeVerified, autoCreate, operatorClaim }
+  const { claim, map } = accounts.oidc.groups
+  const groups = claim === undefined ? undefined : { claim, map: groupMap(map) }
+  const isAlone = ways.every((way) => way === 'oidc')
+  const policy = { allowedDomains, assumeVerified, autoCreate, operatorClaim, groups, isAlone }
   return new Oidc({ ...parts, settings: { ...asked, ...policy } })
+}
+
+/** Each value of the claim, the group that it stands for, and the role in it where one is named. */
+function groupMap(map: Config['accounts']['oidc']['groups']['map']): OidcGroups['map'] {
+  return Object.entries(map).map(([value, of]) => {
+    const { group, role } = typeof of === 'string' ? { group: of, role: undefined } : of
+    return { value, group, role }
+  })
 }
 
 /** The address of the gateway, and of its clients. */

@@ -42,6 +42,7 @@ beforeEach(async () => {
       },
       () => now,
     ),
+    ways: { passwords: true, passkeys: true },
     mailer: undefined,
     signUp: 'open',
     sessionIdleMs: 60 * minute,

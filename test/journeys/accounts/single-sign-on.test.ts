@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eventually } from '../../support/call-gateway.ts'
-import { type ConsoleAnswer, ConsoleClient } from '../../support/console-client.ts'
 import { startIssuer } from '../../support/oidc-issuer.ts'
+import { SignOnBrowser } from '../../support/sign-on-browser.ts'
 import { freePort, type ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -43,94 +43,16 @@ afterAll(async () => {
   listening?.close()
 })
 
-/** A browser between the gateway and the issuer: keeps the cookies of both, and fills the issuer's forms in. */
-class Browser {
-  readonly #weir: ServedWeir
-  readonly client: ConsoleClient
-  readonly #issuers = new Map<string, string>()
-  /** The cookie that keeps the state. */
-  state = ''
-
-  constructor(at = weir) {
-    this.#weir = at
-    this.client = new ConsoleClient(at)
-  }
-
-  async gateway(path: string, body?: object): Promise<Response> {
-    const cookie = [this.client.cookie, this.state].filter(Boolean).join('; ')
-    const response = await fetch(`${this.#weir.origin}${path}`, {
-      redirect: 'manual',
-      headers: { cookie, origin, 'content-type': 'application/json' },
-      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
-    })
-    for (const set of response.headers.getSetCookie()) {
-      const pair = set.slice(0, set.indexOf(';'))
-      if (pair.startsWith('weir_oidc_')) this.state = pair
-      else this.client.cookie = pair
-    }
-    return response
-  }
-
-  /** From the issuer's first page to the address it sends the browser back to. */
-  async atIssuer(from: string, login: string): Promise<string> {
-    let [url, form] = [from, undefined as string | undefined]
-    for (let step = 0; step < 20; step++) {
-      const cookie = [...this.#issuers].map(([name, value]) => `${name}=${value}`).join('; ')
-      const response = await fetch(url, {
-        redirect: 'manual',
-        method: form === undefined ? 'GET' : 'POST',
-        headers: { cookie, 'content-type': 'application/x-www-form-urlencoded' },
-        ...(form === undefined ? {} : { body: form }),
-      })
-      for (const set of response.headers.getSetCookie()) {
-        const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!
-        this.#issuers.set(name!, value!)
-      }
-      const location = response.headers.get('location')
-      if (location !== null) {
-        ;[url, form] = [new URL(location, url).href, undefined]
-        if (url.startsWith(publicUrl)) return url
-        continue
-      }
-      const prompt = /name="prompt" value="(\w+)"/.exec(await response.text())?.[1]
-      expect(prompt).toBeDefined()
-      form = new URLSearchParams({ prompt: prompt!, login, password: 'any' }).toString()
-    }
-    throw new Error('the issuer never came to an end')
-  }
-
-  async signIn(login: string): Promise<Response> {
-    const start = await this.gateway('/console/api/oidc/start')
-    expect(start.status).toBe(302)
-    const back = await this.atIssuer(start.headers.get('location')!, login)
-    return this.gateway(back.slice(publicUrl.length))
-  }
-
-  /** Links an identity to the account that is signed in; the address that the browser ends at. */
-  async link(login: string): Promise<string | null> {
-    this.#issuers.clear()
-    const begun = await this.gateway('/console/api/identities/link', {})
-    expect(begun.status).toBe(200)
-    const { url } = (await begun.json()) as { url: string }
-    const back = await this.atIssuer(url, login)
-    return (await this.gateway(back.slice(publicUrl.length))).headers.get('location')
-  }
-
-  unlink(body: object): Promise<ConsoleAnswer> {
-    return this.client.send('DELETE', 'identities', body, { origin })
-  }
-}
-
 /** Somebody who has signed up with a password. */
-async function member(email: string, at = weir): Promise<Browser> {
-  const browser = new Browser(at)
+async function member(email: string, at = weir): Promise<SignOnBrowser> {
+  const browser = new SignOnBrowser(at, publicUrl)
   await browser.client.post('sign-up', { email, password }, { origin })
   expect((await browser.client.post('sign-in', { email, password }, { origin })).status).toBe(200)
   return browser
 }
 
 test('somebody of the issuer gets an account with its verified address, and finds it again', async () => {
-  const browser = new Browser()
+  const browser = new SignOnBrowser(weir, publicUrl)
   expect((await browser.client.session()).methods).toContain('oidc:Staff')
   const answer = await browser.signIn('anna')
   expect([answer.status, answer.headers.get('location')]).toEqual([302, '/console'])
@@ -139,13 +61,13 @@ test('somebody of the issuer gets an account with its verified address, and find
     role: 'user',
     account: { email: 'anna@example.org', email_verified: true, has_password: false },
   })
-  const again = new Browser()
+  const again = new SignOnBrowser(weir, publicUrl)
   await again.signIn('anna')
   expect((await again.client.session()).account?.id).toBe(account!.id)
 })
 
 test('the claim of operators makes one', async () => {
-  const browser = new Browser()
+  const browser = new SignOnBrowser(weir, publicUrl)
   await browser.signIn('boss')
   expect(await browser.client.session()).toMatchObject({ role: 'operator' })
 })
@@ -157,13 +79,13 @@ test('who becomes an operator by the claim keeps the identity that had it, and n
   const { account, role } = await browser.client.session()
   expect({ account, role }).toMatchObject({ role: 'operator', account: { has_password: false } })
   expect((await browser.client.get('identities')).json['data']).toMatchObject([{ subject: 'boss-2' }])
-  const clerk = new Browser()
+  const clerk = new SignOnBrowser(weir, publicUrl)
   await clerk.signIn('clerk')
   expect(await clerk.client.session()).toMatchObject({
     role: 'user',
     account: { email: 'clerk@example.org' },
   })
-  const again = new Browser()
+  const again = new SignOnBrowser(weir, publicUrl)
   await again.signIn('boss-2')
   expect((await again.client.session()).account?.id).toBe(account!.id)
 })
@@ -173,7 +95,7 @@ describe('S17', () => {
     ['unproven', 'sign_up_closed'],
     ['guest', 'sign_up_closed'],
   ])('%s is let in to nothing: %s', async (login, code) => {
-    const browser = new Browser()
+    const browser = new SignOnBrowser(weir, publicUrl)
     const answer = await browser.signIn(login)
     expect(answer.headers.get('location')).toBe(`/console/sign-in#error=${code}`)
     expect(browser.client.cookie).toBe('')
@@ -181,12 +103,12 @@ describe('S17', () => {
 
   test('an account that is there is not taken over by its address, but linked by whoever is signed in to it', async () => {
     const owner = await member('victim@example.org')
-    const thief = new Browser()
+    const thief = new SignOnBrowser(weir, publicUrl)
     const refused = await thief.signIn('victim')
     expect(refused.headers.get('location')).toBe('/console/sign-in#error=identity_not_linked')
     const { account } = await owner.client.session()
     expect(await owner.link('victim')).toBe('/console/settings')
-    const later = new Browser()
+    const later = new SignOnBrowser(weir, publicUrl)
     await later.signIn('victim')
     expect((await later.client.session()).account?.id).toBe(account!.id)
   })
@@ -219,11 +141,11 @@ describe('S17', () => {
   })
 
   test('a code is of no use without the state of this browser, twice, or made up', async () => {
-    const [browser, other] = [new Browser(), new Browser()]
+    const [browser, other] = [new SignOnBrowser(weir, publicUrl), new SignOnBrowser(weir, publicUrl)]
     const start = await browser.gateway('/console/api/oidc/start')
     const back = new URL(await browser.atIssuer(start.headers.get('location')!, 'berta'))
     const path = back.pathname + back.search
-    const wrong = async (who: Browser, to: string) => (await who.gateway(to)).headers.get('location')
+    const wrong = async (who: SignOnBrowser, to: string) => (await who.gateway(to)).headers.get('location')
     expect(await wrong(other, path)).toBe('/console/sign-in#error=invalid_ticket')
     other.state = browser.state.slice(0, -1)
     expect(await wrong(other, path)).toBe('/console/sign-in#error=invalid_ticket')
@@ -231,7 +153,7 @@ describe('S17', () => {
     expect(await wrong(browser, path)).toBe('/console')
     browser.state = state
     expect(await wrong(browser, path)).toBe('/console/settings#error=invalid_ticket')
-    const fresh = new Browser()
+    const fresh = new SignOnBrowser(weir, publicUrl)
     await fresh.gateway('/console/api/oidc/start')
     const made = new URLSearchParams({
       code: 'made-up',
@@ -246,7 +168,7 @@ describe('S17', () => {
 })
 
 describe('the identities of an account', () => {
-  const linked = async (browser: Browser) => (await browser.client.get('identities')).json['data']
+  const linked = async (browser: SignOnBrowser) => (await browser.client.get('identities')).json['data']
 
   test('are listed with the name of the single sign-on, and unlinked', async () => {
     const browser = await member('olga@example.org')
@@ -262,12 +184,12 @@ describe('the identities of an account', () => {
     const answer = await browser.unlink({ issuer, subject: 'olga' })
     expect(answer).toMatchObject({ status: 200, json: { issuer, subject: 'olga', unlinked: true } })
     expect(await linked(browser)).toEqual([])
-    const again = await new Browser().signIn('olga')
+    const again = await new SignOnBrowser(weir, publicUrl).signIn('olga')
     expect(again.headers.get('location')).toBe('/console/sign-in#error=identity_not_linked')
   })
 
   test('stay while they are the only way to sign in', async () => {
-    const browser = new Browser()
+    const browser = new SignOnBrowser(weir, publicUrl)
     await browser.signIn('rosa')
     const refused = await browser.unlink({ issuer, subject: 'rosa' })
     const message = 'This is the only way to sign in to the account. Set a password first.'
@@ -371,7 +293,7 @@ describe.each(['user-info', 'address-only'] as const)(
     })
 
     const signsIn = async (login: string) => {
-      const browser = new Browser(here)
+      const browser = new SignOnBrowser(here, publicUrl)
       const answer = await browser.signIn(login)
       return { location: answer.headers.get('location'), ...(await browser.client.session()) }
     }
@@ -451,7 +373,7 @@ describe('an issuer whose addresses count though it says nothing of them', () =>
     try {
       const ends = await Promise.all(
         ['silent', 'unproven', 'boss'].map(async (login) => {
-          const browser = new Browser(here)
+          const browser = new SignOnBrowser(here, publicUrl)
           const answer = await browser.signIn(login)
           return [answer.headers.get('location'), (await browser.client.session()).role]
         }),

@@ -183,15 +183,17 @@ test('a passkey is removed, unless the account could not be signed in to without
   const { accounts, identities } = await open()
   const { id: anna } = await accounts.createAccount('anna@example.org')
   await identities.insertPasskey(passkeyFor(anna))
-  const without = { passkeys: true, issuer: undefined }
+  const without = { passwords: true, passkeys: true, issuer: undefined }
   const remove = (usable: UsableWays) => identities.deletePasskey(anna, 'credential', usable)
   const onlyWay = 'This is the only way to sign in to the account. Set a password first.'
   expect(await identities.deletePasskey('acct_2', 'credential', without)).toBe(false)
   await expect(() => remove(without)).toThrow(onlyWay)
   expect(await identities.listPasskeys(anna)).toHaveLength(1)
   await identities.linkIdentity({ issuer: 'https://login.example.org/', subject: 'anna' }, anna, noon)
-  await expect(() => remove({ passkeys: true, issuer: 'https://other.example.org' })).toThrow(onlyWay)
-  expect(await remove({ passkeys: true, issuer: 'https://login.example.org' })).toBe(true)
+  await expect(() =>
+    remove({ passwords: true, passkeys: true, issuer: 'https://other.example.org' }),
+  ).toThrow(onlyWay)
+  expect(await remove({ passwords: true, passkeys: true, issuer: 'https://login.example.org' })).toBe(true)
   expect(await identities.listPasskeys(anna)).toEqual([])
 })
 

@@ -217,10 +217,10 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
 
   /** Removes a way to sign in, in one transaction with the check that the account keeps one. */
   #unlessLastWayIn(account: string, usable: UsableWays, remove: () => Changes): boolean {
-    const { passkeys, issuer = '' } = usable
+    const { passwords, passkeys, issuer = '' } = usable
     return this.#together(() => {
       if (Number(remove().changes) !== 1) return false
-      if (!this.#sql().wayIn.get(account, passkeys ? 1 : 0, issuer))
+      if (!this.#sql().wayIn.get(account, passwords ? 1 : 0, passkeys ? 1 : 0, issuer))
         throw new GatewayError('invalid_request', {
           message: 'This is the only way to sign in to the account. Set a password first.',
         })
@@ -386,10 +386,10 @@ function statements(database: Database) {
     ),
     unlinkIdentity: write('DELETE FROM identity WHERE issuer = ? AND subject = ? AND account = ?'),
     // An issuer in the configuration may end in a slash, and in its tokens not.
-    wayIn: database.prepare<{ id: string }, [string, number, string]>(
-      `SELECT id FROM account WHERE id = ?1 AND (password IS NOT NULL
-       OR ?2 = 1 AND EXISTS (SELECT 1 FROM passkey WHERE account = ?1)
-       OR EXISTS (SELECT 1 FROM identity WHERE account = ?1 AND rtrim(issuer, '/') = rtrim(?3, '/')))`,
+    wayIn: database.prepare<{ id: string }, [string, number, number, string]>(
+      `SELECT id FROM account WHERE id = ?1 AND (?2 = 1 AND password IS NOT NULL
+       OR ?3 = 1 AND EXISTS (SELECT 1 FROM passkey WHERE account = ?1)
+       OR EXISTS (SELECT 1 FROM identity WHERE account = ?1 AND rtrim(issuer, '/') = rtrim(?4, '/')))`,
     ),
     dropIdentities: write('DELETE FROM identity WHERE account = ? AND NOT (issuer = ? AND subject = ?)'),
     welcome: database.prepare<{ account: string }, [string]>('SELECT account FROM welcome WHERE address = ?'),
