@@ -1,12 +1,13 @@
 // The guards of a call: set up where the operator has any, and asked for its request before anything is held or sent.
 
 import type { ToolResult } from '../conversation/gateway-tools.ts'
-import type { AssistantMessage } from '../conversation/request.ts'
+import type { AssistantMessage, ChatRequest } from '../conversation/request.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { CallGuard, type GuardRim, type GuardSet } from '../guards/guards.ts'
 import type { Log } from '../observe/log.ts'
 import type { Traces } from '../observe/traces.ts'
 import { noWarnings, type Warning } from '../protocols/lowering.ts'
+import { errorFor } from '../protocols/request/fields.ts'
 import { replacedPrompt } from '../protocols/request/prompt-parts.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import { failedResult } from '../tools/run-tool.ts'
@@ -24,7 +25,7 @@ interface GuardParts {
 export async function guardedCall(parts: GuardParts, call: IncomingCall): Promise<IncomingCall> {
   if (parts.guards === undefined) return call
   const guard = guardOf(parts, parts.guards, call)
-  const asked = call.request.toChatRequest()
+  const asked = chatRequestOf(call)
   const { value, replaced } = await guard.check('request', asked)
   if (value === asked) return { ...call, guard }
   const sized = withReplaced(call, replaced)
@@ -36,9 +37,19 @@ export async function guardedCall(parts: GuardParts, call: IncomingCall): Promis
   }
 }
 
-/** What of a request the guards leave no answer to. */
+/** The request in the words that all protocols share. Throws what is wrong with it in those of its client. */
+function chatRequestOf({ request }: IncomingCall): ChatRequest {
+  try {
+    return request.toChatRequest()
+  } catch (error) {
+    throw request.fields === undefined ? error : errorFor(error, request.fields)
+  }
+}
+
+/** What of a request the guards leave no answer to. Throws `unsupported_parameter` where nothing may be dropped. */
 export function guardWarnings({ guard, request }: IncomingCall): readonly Warning[] {
   const isAsked = guard?.has('response') === true && request.toChatRequest().sampling.logprobs === true
+  if (isAsked && request.envelope.strict) throw new GatewayError('unsupported_parameter', noLogprobs)
   return isAsked ? [noLogprobs] : noWarnings
 }
 

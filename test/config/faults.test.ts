@@ -57,6 +57,20 @@ search: { backend: tavily }
     ['secrets: { master_key: 5 }', 'secrets.master_key: must be text, or a list of it'],
     ['providers: { openai: { api_key: 5 } }', 'providers.openai.api_key: must be text, or a list of it'],
     ['models: { a: 1 }', 'models: must be a list, not {"a":1}'],
+    [
+      'masks: [{ find: emails }]',
+      'masks[0].find: must be one of email, card, phone, aadhaar, pan, iban, key, or have an expression, not "emails"',
+    ],
+    [
+      "masks: [{ find: own, expression: 'a$' }]",
+      'masks[0].expression: has a $: a text may come in pieces, and has no beginning or end, not "a$"',
+    ],
+    ['masks: [{ find: email, on: [] }]', 'masks[0].on: must be at least 1 items, not []'],
+    [
+      'hooks: [{ url: https://a.b/c, secret: short }]',
+      'hooks[0].secret: must be whsec_ and base64 of at least 16 bytes, or 16 characters of text',
+    ],
+    ['hooks: [{ url: https://a.b/c }]', 'hooks[0].secret: is missing; must be text'],
     ['subscriptions: { secret: whsec_ }', 'subscriptions.secret: must have a key in base64 behind whsec_'],
     [
       'payments: { fx: { inr_per_usd: "89" }, stripe: { secret_key: pk_live_a } }',

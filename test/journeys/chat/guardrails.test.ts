@@ -2,6 +2,8 @@
 // and however a stream is cut; a hook is believed by its word, and whatever it does the money is right.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import OpenAI from 'openai'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { creditsOf, expectAudited, post, receiptOf } from '../../support/call-gateway.ts'
@@ -31,6 +33,12 @@ const said = `Write to ${email}, badge ${staff}, or pay ${card}.`
 const args = `{"to":"${email}","again":"ada\\u0040example.com","card":4111111111111111}`
 const call = { id: 'call_1', type: 'function', function: { name: 'send', arguments: args } }
 
+const contents: Readonly<Record<string, string>> = {
+  document: `{"card":4111111111111111,"to":"\\n${email}"}`,
+  plain: 'All is well.',
+  long: `${said} `.repeat(60),
+}
+
 interface Asked {
   readonly model: string
   readonly input?: readonly string[]
@@ -53,12 +61,8 @@ function answerOf(asked: Asked): Replay {
     : model === 'calls'
       ? [call]
       : []
-  const content =
-    model === 'document'
-      ? `{"card":4111111111111111,"to":"\\n${email}"}`
-      : model === 'plain'
-        ? 'All is well.'
-        : said
+  if (model === 'cut' || model === 'rest') return halfOf(model)
+  const content = contents[model] ?? said
   const message = {
     role: 'assistant',
     content: runs ? null : content,
@@ -92,6 +96,15 @@ function answerOf(asked: Asked): Replay {
     chunk({ role: 'assistant' }) + pieces.join('') + chunk({}, finish_reason) + end,
     'text/event-stream',
   )
+}
+
+/** An address whose first half one provider says, before it breaks off, and the other half the next. */
+function halfOf(model: 'cut' | 'rest'): Replay {
+  const chunk = (content: string, finish_reason: string | null) =>
+    `data: ${JSON.stringify({ id: 'c', created: 1, model, object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content }, finish_reason }], usage })}\n\n`
+  const text =
+    model === 'cut' ? chunk('Mail ada@exam', null) : `${chunk('ple.com, then.', 'stop')}data: [DONE]\n\n`
+  return reply(text, 'text/event-stream')
 }
 
 /** A text cut at every character. */
@@ -168,9 +181,9 @@ beforeAll(async () => {
   hooks = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: onHook })
   const hook = (path: string) => ({ url: `http://127.0.0.1:${hooks.port}${path}`, secret, timeout_ms: 2_500 })
   lab = await startLab({
-    providers: { p: `${provider.url}/v1` },
+    providers: { p: { base_url: `${provider.url}/v1`, quirks: { prefill: 'as-it-is' } } },
     models: Object.fromEntries(
-      ['speaks', 'thinks', 'calls', 'document', 'plain', 'embeds'].map((name) => [
+      ['speaks', 'thinks', 'calls', 'document', 'plain', 'long', 'cut', 'rest', 'embeds'].map((name) => [
         `p/${name}`,
         name === 'embeds' ? { output_modalities: ['embeddings'] } : {},
       ]),
@@ -609,6 +622,49 @@ test.each(['responses', 'messages', 'gemini', 'interactions', 'completions'])(
     expect(came.text).not.toContain('Write to')
   },
 )
+
+test('a stream that another provider goes on with is looked at across the seam', async () => {
+  const { content, requestId } = await chat('p/cut', {
+    stream: true,
+    models: ['p/rest'],
+    provider: { continue: true },
+  })
+  expect(content).toBe('Mail [email], then.')
+  expect((await receipt(requestId)).attempts.map(({ outcome }) => outcome)).toEqual(['served', 'served'])
+})
+
+test('a stream that is denied in its middle has what was looked at, and is charged once', async () => {
+  cuts = everyBytes(500)
+  script = on('response', ({ document: { parts } }) => (parts[0]!.before === undefined ? allow : deny))
+  const before = micro(await used())
+  const { content, error, requestId } = await chat('p/long', { stream: true })
+  expect([error?.code, content.startsWith('Write to [email]'), content.length < 2_000]).toEqual([
+    'guardrail_denied',
+    true,
+    true,
+  ])
+  const { charged: paid, guardrails, state } = await receipt(requestId)
+  expect([state, micro(paid)]).toEqual(['settled', micro(await used()) - before])
+  expect(micro(paid)).toBeGreaterThan(0)
+  expect(guardrails).toContainEqual(expect.objectContaining({ decision: 'deny', code: 'no_cards', times: 1 }))
+})
+
+test('masks and hooks change while the gateway runs, and nobody is shown their secrets', async () => {
+  const shown = (await lab.weir.command('config', 'show')).stdout
+  expect([shown.includes(secret), shown.includes('****')]).toEqual([false, true])
+  const file = join(lab.weir.dataDir, '..', 'weir.yaml')
+  const config = JSON.parse(readFileSync(file, 'utf8')) as object
+  writeFileSync(file, JSON.stringify({ ...config, hooks: [], masks: [{ find: 'card', on: ['response'] }] }))
+  const reloaded = await lab.weir.command('config', 'reload')
+  expect([reloaded.code, (reloaded.stdout + reloaded.stderr).includes(secret)]).toEqual([0, false])
+  const { content, requestId } = await post(lab.weir, {
+    model: 'p/speaks',
+    messages: [{ role: 'user', content: prompt }],
+  })
+  expect(content).toBe(`Write to ${email}, badge ${staff}, or pay [card].`)
+  expect(provider.requests.at(-1)!.body).toContain(prompt)
+  expect(await decisions(requestId)).toEqual(['card response replace  1'])
+})
 
 test('the money is whole', async () => {
   const { held } = await creditsOf(lab.weir)
