@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../errors/errors.ts'
 import { type Mask, maskJsonSteps, maskSteps } from './masks.ts'
-import { type TextPart, partsOf, withTexts } from './parts.ts'
+import { type TextPart, partsSteps, withTextsSteps } from './parts.ts'
 
 export const guardEvents = ['request', 'response'] as const
 export type GuardEvent = (typeof guardEvents)[number]
@@ -125,17 +125,19 @@ export class CallGuard {
   ): Promise<{ readonly value: Value; readonly replaced: ReadonlyMap<string, string> }> {
     const replaced = new Map<string, string>()
     if (!this.has(on)) return { value, replaced }
-    const parts = partsOf(value)
+    const parts = await this.#rim.run(partsSteps(value))
     const texts = await this.texts(on, parts)
     for (const [index, { text }] of parts.entries())
       if (texts[index] !== text) replaced.set(text, texts[index]!)
-    return { value: replaced.size === 0 ? value : withTexts(value, texts), replaced }
+    if (replaced.size === 0) return { value, replaced }
+    return { value: await this.#rim.run(withTextsSteps(value, texts)), replaced }
   }
 
   /** A value with its texts masked alone. */
   async mask<Value>(on: GuardEvent, value: Value): Promise<Value> {
     if (this.masks(on).length === 0) return value
-    return withTexts(value, await this.maskTexts(on, partsOf(value)))
+    const texts = await this.maskTexts(on, await this.#rim.run(partsSteps(value)))
+    return this.#rim.run(withTextsSteps(value, texts))
   }
 
   /** The texts of these parts as the guards leave them. Rejects as `check` does. */

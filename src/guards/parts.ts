@@ -38,73 +38,89 @@ const outside: Place = { id: '', key: '', role: '', signed: false }
 /** In place of what must not go on. */
 const withheld = Symbol('withheld')
 
-/** The texts of a value, in the order in which they stand. */
-export function partsOf(value: unknown): readonly TextPart[] {
+type Steps<Result> = Generator<void, Result, void>
+
+/** The texts of a value, in the order in which they stand; in steps, since there may be a hundred thousand. */
+export function* partsSteps(value: unknown): Steps<readonly TextPart[]> {
   const parts: TextPart[] = []
-  rewrite(value, outside, (part) => {
+  yield* new Walk((part) => {
     parts.push(part)
     return part.text
-  })
+  }).rewrite(value, outside)
   return parts
 }
 
-/** The value with these texts, in the order of `partsOf`; the same value where none has changed. */
-export function withTexts<Value>(value: Value, texts: readonly string[]): Value {
+/** The value with these texts, in the order of `partsSteps`; the same value where none has changed. */
+export function* withTextsSteps<Value>(value: Value, texts: readonly string[]): Steps<Value> {
   let next = 0
-  const made = rewrite(value, outside, () => texts[next++]!)
+  const made = yield* new Walk(() => texts[next++]!).rewrite(value, outside)
   return made === withheld ? value : (made as Value)
 }
 
-function rewrite(value: unknown, place: Place, visit: Visit): unknown {
-  if (typeof value === 'string') return rewriteText(value, place, visit)
-  if (Array.isArray(value)) return rewriteList(value, place, visit)
-  return typeof value === 'object' && value !== null ? rewriteObject(value, place, visit) : value
-}
+/** Containers that are looked at in one step. */
+const atOnce = 1_000
 
-function rewriteText(text: string, { id, key, role, signed }: Place, visit: Visit): string {
-  if (text === '' || wordless.has(key) || text.startsWith('data:')) return text
-  return visit({ id, role, kind: key === 'arguments' ? 'arguments' : 'text', signed, text })
-}
+/** Visits every text of a value, and makes the value that has what the visits gave. */
+class Walk {
+  readonly #visit: Visit
+  #looked = 0
 
-function rewriteList(list: readonly unknown[], place: Place, visit: Visit): unknown {
-  let made: unknown[] | undefined
-  for (const [index, item] of list.entries()) {
-    // What stands in a list is called as the list is: texts of `stop`, or of `content`.
-    const next = rewrite(item, { ...place, id: `${place.id}.${index}` }, visit)
-    if (next === item && made === undefined) continue
-    made ??= list.slice(0, index)
-    if (next !== withheld) made.push(next)
+  constructor(visit: Visit) {
+    this.#visit = visit
   }
-  return made ?? list
-}
 
-function rewriteObject(value: object, place: Place, visit: Visit): unknown {
-  const signed = place.signed || isSigned(value)
-  const role = 'role' in value && typeof value.role === 'string' ? value.role : place.role
-  let made: Record<string, unknown> | undefined
-  for (const [key, inner] of Object.entries(value)) {
-    const id = place.id === '' ? key : `${place.id}.${key}`
-    const at = { id, key, role: place.id === '' && role === '' ? key : role, signed }
-    const next = key === 'data' ? rewriteFile(value, at, visit) : rewrite(inner, at, visit)
-    if (next === inner) continue
-    // A signature is of all that it was made for.
-    if (next === withheld || (signed && !place.signed)) return finish(value, place, visit, key)
-    made ??= { ...value }
-    Object.defineProperty(made, key, { value: next, enumerable: true, writable: true, configurable: true })
+  *rewrite(value: unknown, place: Place): Steps<unknown> {
+    if (typeof value === 'string') return this.#text(value, place)
+    if (typeof value !== 'object' || value === null) return value
+    if (++this.#looked % atOnce === 0) yield
+    return Array.isArray(value) ? yield* this.#list(value, place) : yield* this.#object(value, place)
   }
-  return made ?? value
-}
 
-/** Visits what is left of an object that is withheld, so that all texts keep their order. */
-function finish(value: object, place: Place, visit: Visit, after: string): typeof withheld {
-  const keys = Object.keys(value)
-  for (const key of keys.slice(keys.indexOf(after) + 1)) {
-    const inner: unknown = Reflect.get(value, key)
-    const at = { id: `${place.id}.${key}`, key, role: place.role, signed: true }
-    if (key === 'data') rewriteFile(value, at, visit)
-    else rewrite(inner, at, visit)
+  #text(text: string, { id, key, role, signed }: Place): string {
+    if (text === '' || wordless.has(key) || text.startsWith('data:')) return text
+    return this.#visit({ id, role, kind: key === 'arguments' ? 'arguments' : 'text', signed, text })
   }
-  return withheld
+
+  *#list(list: readonly unknown[], place: Place): Steps<unknown> {
+    let made: unknown[] | undefined
+    for (const [index, item] of list.entries()) {
+      // What stands in a list is called as the list is: texts of `stop`, or of `content`.
+      const next = yield* this.rewrite(item, { ...place, id: `${place.id}.${index}` })
+      if (next === item && made === undefined) continue
+      made ??= list.slice(0, index)
+      if (next !== withheld) made.push(next)
+    }
+    return made ?? list
+  }
+
+  *#object(value: object, place: Place): Steps<unknown> {
+    const signed = place.signed || isSigned(value)
+    const role = 'role' in value && typeof value.role === 'string' ? value.role : place.role
+    let made: Record<string, unknown> | undefined
+    let isWithheld = false
+    for (const [key, inner] of Object.entries(value)) {
+      const id = place.id === '' ? key : `${place.id}.${key}`
+      const at = { id, key, role: place.id === '' && role === '' ? key : role, signed }
+      const next = key === 'data' ? this.#file(value, at) : yield* this.rewrite(inner, at)
+      if (next === inner) continue
+      // A signature is of all that it was made for. The rest is visited all the same: texts are counted.
+      if (next === withheld || (signed && !place.signed)) isWithheld = true
+      made ??= { ...value }
+      Object.defineProperty(made, key, { value: next, enumerable: true, writable: true, configurable: true })
+    }
+    return isWithheld ? withheld : (made ?? value)
+  }
+
+  /** A file that is a text is looked into, whatever the letters that it is written in. */
+  #file(file: object, { id, role, signed }: Place): unknown {
+    const data: unknown = Reflect.get(file, 'data')
+    const type: unknown = Reflect.get(file, 'mediaType')
+    if (typeof data !== 'string' || typeof type !== 'string' || !/^text\/|[/+]json\b/.test(type)) return data
+    const text = Buffer.from(data, 'base64').toString('utf8')
+    if (text === '') return data
+    const next = this.#visit({ id, role, kind: 'text', signed, text })
+    return next === text ? data : Buffer.from(next).toString('base64')
+  }
 }
 
 /** Thoughts that go back to their provider as they are. */
@@ -113,16 +129,4 @@ function isSigned(value: object): boolean {
     typeof Reflect.get(value, key) === 'string' && Reflect.get(value, key) !== ''
   if (isText('signature') || isText('encrypted_content')) return true
   return 'type' in value && String(value.type).startsWith('reasoning') && isText('data')
-}
-
-/** A file that is a text is looked into, whatever the letters that it is written in. */
-function rewriteFile(file: object, place: Place, visit: Visit): unknown {
-  const data: unknown = Reflect.get(file, 'data')
-  const type: unknown = Reflect.get(file, 'mediaType')
-  if (typeof data !== 'string' || typeof type !== 'string' || !/^text\/|[/+]json\b/.test(type)) return data
-  const text = Buffer.from(data, 'base64').toString('utf8')
-  if (text === '') return data
-  const { id, role, signed } = place
-  const next = visit({ id, role, kind: 'text', signed, text })
-  return next === text ? data : Buffer.from(next).toString('base64')
 }

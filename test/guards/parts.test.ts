@@ -1,9 +1,12 @@
 // Which texts of a value the guards see, and what becomes of it when they change.
 
 import { describe, expect, test } from 'bun:test'
-import { partsOf, withTexts } from '../../src/guards/parts.ts'
+import { partsSteps, withTextsSteps } from '../../src/guards/parts.ts'
+import { atOnce } from '../../src/json/json.ts'
 import { promptParts, replacedPrompt } from '../../src/protocols/request/prompt-parts.ts'
 
+const partsOf = (value: unknown) => atOnce(partsSteps(value))
+const withTexts = <Value>(value: Value, texts: readonly string[]) => atOnce(withTextsSteps(value, texts))
 const upper = <Value>(value: Value): Value =>
   withTexts(
     value,
