@@ -59,6 +59,12 @@ const operatorPlaces: readonly Place[] = [
     icon: 'M3 4h10M3 8h10M3 12h4M11.5 10.5a1.8 1.8 0 1 0 0 3.6 1.8 1.8 0 0 0 0-3.6',
   },
   {
+    path: '/operator/usage',
+    name: 'Usage of all',
+    key: 'j',
+    icon: 'M2.5 2.500v11h11M5.500 11V8M8.500 11V5M11.500 11V7',
+  },
+  {
     path: '/operator/groups',
     name: 'Groups',
     key: 'w',

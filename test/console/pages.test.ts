@@ -29,6 +29,7 @@ const operators = [
   '',
   '/accounts',
   '/requests',
+  '/usage?by=account',
   '/requests?outcome=served&model=*echo*',
   '/search?q=owner',
   ...payments,

@@ -44,7 +44,7 @@ describe.skipIf(browserPath === null)('payments', () => {
     await page.goto('/console/credits')
     await page.getByRole('link', { name: 'Top up', exact: true }).click()
     await page.getByText('$5.617030837499').waitFor()
-    await page.getByText('RBI reference rate, of 20 Nov 2026').waitFor()
+    await page.getByText('RBI reference rate, of Nov 20, 2026').waitFor()
     await page.getByText(/if it is paid now/).waitFor()
     const said: Record<string, string> = {}
     for (const amount of ['99.99', '50001', '100.005', 'a lot', ''])

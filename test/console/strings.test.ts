@@ -71,6 +71,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   "period.state.replace('_', ' ')": [['operator/payments.tsx', 'const subscriptionTones:', keyOf]],
   'voucher.state': [['operator/payments.tsx', 'const voucherTones:', keyOf]],
   name: [
+    ['operator/accounts.tsx', 'const accountStates =', lastOf],
     ['operator/models.tsx', 'const pickNames:', valueOf],
     ['operator/payments.tsx', 'const parts =', lastOf],
     ['pages/keys.tsx', 'const overlaps =', lastOf],
@@ -95,9 +96,14 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
     ['pages/settings.tsx', 'const refusals:', valueOf],
     'The single sign-on failed: {code}.',
   ],
-  text: [['pages/usage.tsx', 'const groups:', lastOf]],
-  'unnamed[by]': [['pages/usage.tsx', 'const unnamed', valueOf]],
-  'groupNames[usage.by]': groupNames,
+  text: [
+    ['pages/usage.tsx', 'const groups:', lastOf],
+    ['pages/usage.tsx', 'const measures', lastOf],
+  ],
+  "unnamed[by] ?? 'none'": [['pages/usage.tsx', 'const unnamed', valueOf], 'none'],
+  "groupNames[by] ?? 'Value of the tag'": [...groupNames, 'Value of the tag'],
+  'measureNames[measure]': [['pages/usage.tsx', 'const measures', lastOf]],
+  'conditionNames[name]': [['pages/usage.tsx', 'const conditionNames', valueOf]],
   done: words('Copied, Not copied'),
 }
 

@@ -26,7 +26,7 @@ describe.skipIf(browserPath === null || !canClose)('with the network closed', ()
       act: expect.stringContaining('raise the limit of the key'),
       paid: expect.stringMatching(/^\$0\.\d+\s+Welcome/),
       usage: ['sim/echo 2', 'sim/premium 1'],
-      effect: expect.stringMatching(/It took effect at \d+ \w+ 20\d\d/),
+      effect: expect.stringMatching(/It took effect at \w+ \d+, 20\d\d/),
       last: '401 api_key_revoked',
       refusedAfterMs: expect.any(Number),
       outside: expect.stringMatching(/ENETUNREACH|EHOSTUNREACH/),

@@ -3,6 +3,7 @@
 import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'
 import { PageHead } from '../ui/kit.tsx'
+import { UsageOfEverybody } from '../pages/usage.tsx'
 import { AccountPage, Accounts, AccountStatement } from './accounts.tsx'
 import { GroupPage, Groups } from './groups.tsx'
 import { Acts, CatalogPage, Ledger, OperatorSettings, Overview } from './installation.tsx'
@@ -31,6 +32,7 @@ function Places() {
       <Route path="/operator/search" component={Search} />
       <Route path="/operator/requests" component={AllRequests} />
       <Route path="/operator/requests/:id" component={AnyRequest} />
+      <Route path="/operator/usage" component={UsageOfEverybody} />
       <Route path="/operator/groups" component={Groups} />
       <Route path="/operator/groups/:id" component={GroupPage} />
       <Route path="/operator/payments" component={AllPayments} />

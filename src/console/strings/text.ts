@@ -42,7 +42,12 @@ export function t(english: string, values: Readonly<Record<string, string | numb
 
 // Formats amounts, counts and times for people, with Intl. Decimal strings stay exact.
 
-const locale = () => (language() === 'hi' ? 'hi-IN' : 'en-IN')
+/** How the browser writes numbers and dates, if it knows the language of the pages; otherwise as it is usual in it. */
+function locale(): string {
+  const code = language()
+  const own = navigator.languages.find((name) => name.split('-')[0] === code)
+  return own ?? (code === 'hi' ? 'hi-IN' : 'en-GB')
+}
 
 type Decimal = Intl.StringNumericLiteral
 
@@ -53,7 +58,12 @@ export function usd(amount: string, most = 20): string {
   let form = dollarForms.get(most)
   if (!form) {
     const digits = { minimumFractionDigits: Math.min(2, most), maximumFractionDigits: most }
-    form = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', ...digits })
+    form = new Intl.NumberFormat(locale(), {
+      style: 'currency',
+      currency: 'USD',
+      currencyDisplay: 'narrowSymbol',
+      ...digits,
+    })
     dollarForms.set(most, form)
   }
   return form.format(amount as Decimal)
@@ -97,7 +107,13 @@ export function moment(iso: string): string {
 }
 
 let days: Intl.DateTimeFormat | undefined
+let utcDays: Intl.DateTimeFormat | undefined
+/** The day of a time, where the reader is; a day such as `2026-11-28` is of UTC and stays what it is. */
 export function day(iso: string): string {
+  if (iso.length === 'yyyy-mm-dd'.length) {
+    utcDays ??= new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeZone: 'UTC' })
+    return utcDays.format(new Date(iso))
+  }
   days ??= new Intl.DateTimeFormat(locale(), { dateStyle: 'medium' })
   return days.format(new Date(iso))
 }

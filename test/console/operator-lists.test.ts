@@ -1,0 +1,60 @@
+// What an operator reads in lists: accounts by what they spend, and usage from a sum down to the calls.
+
+import { describe, expect, test } from 'bun:test'
+import { accountWith, eventually, getAs, post } from '../support/call-gateway.ts'
+import { browserPath } from '../support/browser.ts'
+import { openedConsole } from './opened.ts'
+import { clean, seen } from './visitor.ts'
+
+describe.skipIf(browserPath === null)('the lists of operators', () => {
+  const console = openedConsole()
+  const messages = [{ role: 'user', content: 'Hello, river.' }]
+
+  async function shops() {
+    const { weir } = console
+    const big = await accountWith(weir, 'big@example.org', { purchased: '50' }, '--name', 'till')
+    await accountWith(weir, 'small@example.org', { purchased: '5' })
+    const { requestId } = await post(weir, { model: 'sim/echo', messages }, { key: big.key })
+    await eventually(
+      () => getAs(`${weir.baseUrl}/requests/${requestId}`, big.key),
+      ({ status }) => status === 200,
+    )
+  }
+
+  test('lead from accounts and sums to people and calls, and stand in the address', async () => {
+    await shops()
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+
+    await page.goto('/console/operator/accounts')
+    await page.getByRole('button', { name: 'This month' }).click()
+    const rows = page.getByRole('row').filter({ hasText: '@' })
+    await rows.first().filter({ hasText: 'big@example.org' }).waitFor()
+    expect(page.url()).toContain('sort=spent')
+    await page.getByRole('button', { name: 'Balance' }).click()
+    await page.getByRole('button', { name: 'Balance' }).click()
+    await page.waitForURL(/sort=balance&order=asc/)
+    expect(await page.getByRole('columnheader', { name: 'Balance' }).getAttribute('aria-sort')).toBe(
+      'ascending',
+    )
+
+    await page.goto('/console/operator/usage?by=account')
+    await page.getByRole('link', { name: 'big@example.org' }).click()
+    await page.getByText(/^Account:/).waitFor()
+    await page.getByRole('link', { name: 'till' }).click()
+    await page.getByRole('row').filter({ hasText: 'sim/echo' }).waitFor()
+    expect(page.url()).toMatch(/operator\/requests\?.*key=/)
+
+    // The chart is read by keyboard.
+    await page.goto('/console/operator/usage?by=provider&show=calls')
+    const chart = page.getByRole('slider', { name: 'Calls of each day' })
+    await chart.focus()
+    await page.keyboard.press('End')
+    expect(await chart.getAttribute('aria-valuetext')).toMatch(/^\w+ \d+, 20\d\d: 1$/)
+    await page.getByText('The days as a table').click()
+    await page.getByRole('link', { name: 'sim', exact: true }).waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 60_000)
+})
