@@ -125,7 +125,11 @@ export function accountCommands(weir: Command, run: Run): void {
   group
     .command('invite')
     .description('open an account and print the link that signs in to it for the first time')
-    .requiredOption('--email <address>', 'its e-mail address')
+    .option('--email <address>', 'its e-mail address')
+    .option(
+      '--file <file>',
+      'or those of a list (CSV): a heading with address, and name, group, role, allowance where wanted',
+    )
     .option('--role <role>', 'user or operator', 'user')
     .action(run(async () => (await import('./commands/accounts.ts')).invite))
   group

@@ -1,4 +1,4 @@
-// CSV as this gateway writes it: RFC 4180, and nothing that a spreadsheet would run.
+// CSV: as this gateway writes it, by RFC 4180 with nothing that a spreadsheet would run, and as people give it.
 
 type Cell = string | number | null
 
@@ -37,4 +37,52 @@ function isAmount(text: string): boolean {
 /** A count with its noun, in English: `1 model`, `2 models`; `entry` needs its plural. */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`
+}
+
+interface CsvRow {
+  /** Where it begins, counted from 1. */
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/**
+ * The rows of a file, empty lines left out; cells are trimmed. Its separator is the first of comma, semicolon and tab
+ * that its first line has. Throws `SyntaxError` with the line of a quote that does not end.
+ */
+export function parseCsv(text: string): CsvRow[] {
+  const whole = text.replace(/^\uFEFF/, '')
+  const [heading = ''] = whole.split(/\r?\n/, 1)
+  const separator = [',', ';', '\t'].find((each) => heading.includes(each)) ?? ','
+  const rows: CsvRow[] = []
+  let [at, line] = [0, 1]
+  while (at < whole.length) {
+    const begins = line
+    const cells: string[] = []
+    for (;;) {
+      let cell = ''
+      if (whole[at] === '"') {
+        let end = at + 1
+        for (;;) {
+          const quote = whole.indexOf('"', end)
+          if (quote < 0) throw new SyntaxError(`the quote in line ${line} does not end`)
+          cell += whole.slice(end, quote)
+          end = quote + 1
+          if (whole[end] !== '"') break
+          cell += '"'
+          end++
+        }
+        line += cell.split('\n').length - 1
+        at = end
+      }
+      const rest = at
+      while (at < whole.length && whole[at] !== separator && whole[at] !== '\n') at++
+      cells.push((cell + whole.slice(rest, at)).trim())
+      if (whole[at] !== separator) break
+      at++
+    }
+    at++
+    line++
+    if (cells.some((cell) => cell !== '')) rows.push({ line: begins, cells })
+  }
+  return rows
 }

@@ -176,6 +176,9 @@ export async function signInLink(context: Context, invocation: Invocation): Prom
 
 /** Opens an account for an address and prints its first sign-in link. */
 export async function invite(context: Context, invocation: Invocation): Promise<void> {
+  const file = invocation.option('file')
+  if (file !== undefined) return (await import('./invite-list.ts')).inviteList(context, file)
+  if (invocation.option('email') === undefined) throw usageFault('name whom to invite: --email or --file')
   const role = oneOf('--role', invocation.option('role') ?? 'user', roles)
   const email = invocation.option('email') ?? ''
   const link = await withStore(context, (store) =>
@@ -209,7 +212,7 @@ function accessText(access: Access): string {
 }
 
 /** Who runs the command, for an act on accounts. */
-function acting(context: Context, store: Store): acts.AccountActing {
+export function acting(context: Context, store: Store): acts.AccountActing {
   const { config, io } = context
   const wanted = { consoleUrl: consoleUrl(context), now: io.clock() }
   const { accounts, identities: identityStore, ledger } = store

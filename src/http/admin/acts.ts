@@ -1,7 +1,13 @@
 // What operators do with accounts and management keys, by a route or by a command: done, logged, and shown as the routes
 // answer it. What they do with the keys, servers and webhooks of an account is beside its routes in ../console.
 
-import { type Account, lifeState, type Role, type Session } from '../../accounts/account.ts'
+import {
+  type Account,
+  lifeState,
+  type NewcomerAllowances,
+  type Role,
+  type Session,
+} from '../../accounts/account.ts'
 import { requireAddress } from '../../accounts/identity/address.ts'
 import { type Identities, invitedAccount } from '../../accounts/identity/identities.ts'
 import {
@@ -33,15 +39,18 @@ export type AccountActing = OperatorActing<AccountParts>
 interface WantedAccount {
   readonly email: string
   readonly role?: Role | undefined
+  /** In place of what the settings give to new accounts. */
+  readonly allowances?: Partial<NewcomerAllowances>
 }
 
 /** Opens an account whose address the operator vouches for. Throws `invalid_request` if it is taken or no address. */
 export async function openAccount(
   acting: AccountActing,
-  { email, role = 'user' }: WantedAccount,
+  { email, role = 'user', allowances: own }: WantedAccount,
 ): Promise<AccountView> {
   if (role === 'operator') requirePerson(acting)
-  const { accounts, freeCredit, newcomers: allowances } = acting.parts
+  const { accounts, freeCredit, newcomers } = acting.parts
+  const allowances = { ...newcomers, ...own }
   const account = await accounts.createAccount(requireAddress(email), { role, allowances })
   await recordAct(acting, 'account.create', account.id, null, accountView(account))
   await freeCredit.ensure(account)
@@ -51,12 +60,12 @@ export async function openAccount(
 /** Opens an account whose owner gets in by the link alone. */
 export async function inviteAccount(
   acting: AccountActing,
-  { email, role = 'user' }: WantedAccount,
+  { email, role = 'user', allowances: own }: WantedAccount,
 ): Promise<LinkView> {
   if (role === 'operator') requirePerson(acting)
   const { accounts, identities, newcomers } = acting.parts
   identities.requireLinks({ role })
-  const account = await invitedAccount(accounts, email, role, newcomers)
+  const account = await invitedAccount(accounts, email, role, { ...newcomers, ...own })
   await recordAct(acting, 'account.invite', account.id, null, { email: account.email, role })
   return linkView(await identities.linkFor('invitation', account))
 }
