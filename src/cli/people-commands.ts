@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import type { Context, Invocation } from './context.ts'
 
 type Action = (context: Context, invocation: Invocation) => void | Promise<void>
-type Run = (load: () => Promise<Action>) => (...given: unknown[]) => Promise<void>
+type Run = (load: (invocation: Invocation) => Promise<Action>) => (...given: unknown[]) => Promise<void>
 
 /** Adds `weir groups`; `run` makes the action of a command from what loads it. */
 export function groupCommands(weir: Command, run: Run): void {
@@ -118,6 +118,14 @@ export function accountCommands(weir: Command, run: Run): void {
     )
     .action(run(async () => (await import('./commands/accounts.ts')).setAccount))
   group
+    .command('delete')
+    .description(
+      'delete an account and what it said; its charges stay in the books, what is left of its credit is lost',
+    )
+    .argument('<account>', 'its id or e-mail address')
+    .requiredOption('--confirm <address>', 'its e-mail address once more')
+    .action(run(async () => (await import('./commands/accounts.ts')).deleteAccount))
+  group
     .command('link')
     .description('print a link that signs in to an account, once, within 15 minutes')
     .requiredOption('--account <account>', 'id or e-mail address')
@@ -131,7 +139,13 @@ export function accountCommands(weir: Command, run: Run): void {
       'or those of a list (CSV): a heading with address, and name, group, role, allowance where wanted',
     )
     .option('--role <role>', 'user or operator', 'user')
-    .action(run(async () => (await import('./commands/accounts.ts')).invite))
+    .action(
+      run(async (invocation) =>
+        invocation.option('file') === undefined
+          ? (await import('./commands/accounts.ts')).invite
+          : (await import('./commands/invite-list.ts')).inviteList,
+      ),
+    )
   group
     .command('role')
     .description('make an account an operator, or a user again')

@@ -1,8 +1,10 @@
 // An account of a user becomes one of an operator: by a link alone, whoever had a way into it before.
+// And what operators do with the account of a user.
 
 import { describe, expect, test } from 'bun:test'
 import { openedConsole } from './opened.ts'
 import { browserPath } from '../support/browser.ts'
+import { faultsOf } from './page-faults.ts'
 import { accessibilityFaults, clean, seen, withAuthenticator } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('a new operator', () => {
@@ -46,5 +48,34 @@ describe.skipIf(browserPath === null)('a new operator', () => {
     await owner.page.getByRole('link', { name: 'Accounts' }).waitFor()
     expect({ faults, ...seen(operator) }).toEqual({ faults: [], ...clean })
     for (const { context } of [before, operator, owner]) await context.close()
+  }, 60_000)
+
+  test('gives an account credit of each month, pauses its key, and deletes it', async () => {
+    const { weir } = console
+    expect((await weir.command('accounts', 'create', '--email', 'passing@example.org')).code).toBe(0)
+    await weir.command('keys', 'create', '--account', 'passing@example.org', '--name', 'robot')
+    const visit = await console.visit()
+    const { page } = visit
+    await console.enter(page)
+    await page.goto('/console/operator/accounts?q=passing')
+    await page.getByRole('link', { name: 'passing@example.org' }).click()
+    await page.getByLabel('Each month, US dollars').fill('12')
+    await page.getByRole('button', { name: 'Set the credit' }).click()
+    await page.getByText('$12.00').first().waitFor()
+    await page.getByRole('button', { name: 'Pause robot' }).click()
+    await page.getByRole('row', { name: 'robot' }).getByText('paused').waitFor()
+    const address = new URL(page.url()).pathname.replace('/console/', '')
+    const faults = await faultsOf(page, address)
+    await page.goto(`/console/${address}`)
+    await page.getByRole('button', { name: 'Delete the account' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Its address, to confirm').fill('another@example.org')
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+    expect(await dialog.count()).toBe(1)
+    await dialog.getByLabel('Its address, to confirm').fill('passing@example.org')
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'Accounts' }).waitFor()
+    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await visit.context.close()
   }, 60_000)
 })

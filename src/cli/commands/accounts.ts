@@ -118,6 +118,21 @@ function suspendOrResumeNamed(context: Context, { args }: Invocation, verb: 'sus
   )
 }
 
+/** Deletes an account; nothing brings it back. */
+export async function deleteAccount(context: Context, invocation: Invocation): Promise<void> {
+  const account = await withStore(context, async (store) => {
+    const found = await accountOf(store, invocation.args[0] ?? '')
+    if (invocation.option('confirm')?.trim().toLowerCase() !== found.email)
+      throw usageFault('--confirm takes the address of the account')
+    await acts.deleteAccount(acting(context, store), found)
+    return found
+  })
+  print(context, {
+    json: { id: account.id, deleted: true },
+    text: `deleted ${account.email} (${account.id})`,
+  })
+}
+
 /** Sets how much an account may owe, and what it has each month. */
 export async function setAccount(context: Context, invocation: Invocation): Promise<void> {
   const [text, monthlyText] = [invocation.option('creditLine'), invocation.option('monthlyUsd')]
@@ -176,8 +191,6 @@ export async function signInLink(context: Context, invocation: Invocation): Prom
 
 /** Opens an account for an address and prints its first sign-in link. */
 export async function invite(context: Context, invocation: Invocation): Promise<void> {
-  const file = invocation.option('file')
-  if (file !== undefined) return (await import('./invite-list.ts')).inviteList(context, file)
   if (invocation.option('email') === undefined) throw usageFault('name whom to invite: --email or --file')
   const role = oneOf('--role', invocation.option('role') ?? 'user', roles)
   const email = invocation.option('email') ?? ''

@@ -10,7 +10,7 @@ import * as acts from '../../http/admin/acts.ts'
 import { addMember } from '../../http/admin/groups.ts'
 import type { Store } from '../../store/store.ts'
 import { csvLine, parseCsv, plural } from '../../text/csv.ts'
-import { CommandFailure, type Context, print } from '../context.ts'
+import { CommandFailure, type Context, type Invocation, print } from '../context.ts'
 import { actingOn, findGroup, withStore } from '../with-store.ts'
 import { acting } from './accounts.ts'
 
@@ -52,7 +52,8 @@ interface Invited {
  * Opens accounts for the people of a list. All that is wrong with it is said at once, with its lines, and then nothing is
  * done. Done again, it adds what is missing and changes what the list says otherwise.
  */
-export async function inviteList(context: Context, file: string): Promise<void> {
+export async function inviteList(context: Context, invocation: Invocation): Promise<void> {
+  const file = invocation.option('file') ?? ''
   const rows = readRows(file)
   const invited = await withStore(context, async (store) => {
     const people = await peopleIn(store, rows)

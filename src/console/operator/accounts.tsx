@@ -6,7 +6,7 @@ import { Link, useParams, useSearchParams } from 'wouter'
 import type { AccountDetailView, AccountEntryView, AccountView, LinkView } from '../../http/admin/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
-import { MonthlyCredit } from './account-acts.tsx'
+import { DeleteAccount, MonthlyCredit } from './account-acts.tsx'
 import { KeyLimit, KeyName, KeyState, PauseButton } from '../pages/key-row.tsx'
 import { KeySearch } from '../pages/keys.tsx'
 import { Statements } from '../pages/payments.tsx'
@@ -362,6 +362,7 @@ function Whole({ account }: { account: AccountDetailView }) {
       <AccountKeys path={path} />
       <AccountSessions path={path} />
       <Access counts={account.access} whose="another" />
+      <DeleteAccount path={path} email={account.email} />
       {promoting && (
         <Dialog title={t('Make it an operator')} onClose={() => setPromoting(false)}>
           <ActForm onSubmit={promote} action={t('Make it an operator')}>

@@ -722,6 +722,9 @@ const groups: Readonly<Record<string, string>> = {
   Members: 'सदस्य',
   'It has no members.': 'इसका कोई सदस्य नहीं है।',
   'Credit of each month': 'हर महीने का क्रेडिट',
+  'What it asked and was answered is erased; its charges stay in the books. Nothing brings it back.':
+    'इसने जो पूछा और जो उत्तर मिले, वे मिटा दिए जाते हैं; शुल्क बही में रहते हैं। इसे वापस नहीं लाया जा सकता।',
+  'Its address, to confirm': 'पुष्टि के लिए इसका पता',
   'Set the credit': 'क्रेडिट तय करें',
   'Purchased credit that ends with its month. What this month has had stays; a new amount holds from the next month on.':
     'ख़रीदा हुआ क्रेडिट, जो अपने महीने के साथ समाप्त होता है। इस महीने जो मिल चुका, वह रहता है; नई राशि अगले महीने से लागू होती है।',

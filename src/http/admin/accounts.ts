@@ -28,6 +28,7 @@ import { whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import {
   accountView,
+  deleteAccount,
   endSession,
   grantCredit,
   inviteAccount,
@@ -210,6 +211,23 @@ export const accountRoutes: readonly AdminRoute[] = [
       body: nothing,
     },
     async (asked) => suspendOrResume(asked, await accountNamed(asked), 'resume'),
+  ),
+  adminRoute(
+    {
+      method: 'DELETE',
+      path: 'accounts/:account',
+      id: 'deleteAccount',
+      summary: 'Delete an account and what it said; its charges stay in the books',
+      description:
+        'Its keys, sessions and running calls end at once, and what is left of its credit is lost. Nothing brings it back. With a management key: accounts of users, not of operators.',
+      elevated: true,
+      errors: ['elevation_required'],
+    },
+    async (asked) => {
+      const account = await accountNamed(asked)
+      await deleteAccount(asked, account)
+      return { id: account.id, deleted: true }
+    },
   ),
   adminRoute(
     {

@@ -97,6 +97,17 @@ export async function suspendOrResume(
   return accountView(after)
 }
 
+/**
+ * Deletes an account, every way into it, and what it asked and was answered; its charges stay. Throws `invalid_request`
+ * for the last operator, and for the operator's own account, which is deleted in the settings.
+ */
+export async function deleteAccount(acting: AccountActing, { id, role }: Account): Promise<void> {
+  if (role === 'operator') requirePerson(acting)
+  if (id === acting.operator.id) throw invalid('Operators delete their own account in the settings.')
+  await acting.parts.identityStore.deleteAccount(id, acting.parts.now())
+  await recordAct(acting, 'account.delete', id, { role }, null)
+}
+
 /** Makes an account an operator or a user. Throws `invalid_request` for the last operator, but not to a command. */
 export async function setRole(acting: AccountActing, before: Account, role: Role): Promise<RoleView> {
   requirePerson(acting)

@@ -283,6 +283,7 @@ export const adminAnswers: Answers = {
   'POST accounts': account,
   'GET accounts/:account': data(accountDetail),
   'POST accounts/:account/grant': grant,
+  'DELETE accounts/:account': z.strictObject({ id: z.string(), deleted: z.literal(true) }),
   'POST accounts/:account/monthly-credit': data(accountDetail),
   'POST accounts/:account/credit-line': data(account.extend({ credits })),
   'POST accounts/:account/suspend': account,

@@ -103,6 +103,26 @@ describe('an operator', () => {
     expect(JSON.stringify(json)).not.toContain(key)
   })
 
+  test('deletes an account: its key ends, its address is free, and another operator is no matter for a key', async () => {
+    const opened = await admin('POST', 'accounts', { email: 'passing@example.org' })
+    const id = String(opened.json['id'])
+    await admin('POST', `accounts/${id}/grant`, { pool: 'purchased', usd: '1' })
+    const { json: made } = await admin('POST', `accounts/${id}/keys`, { name: 'one' })
+    expect((await post(weir, chat, { key: String(made['key']) })).status).toBe(200)
+    expect(await admin('DELETE', `accounts/${id}`)).toMatchObject({
+      status: 200,
+      json: { id, deleted: true },
+    })
+    expect((await post(weir, chat, { key: String(made['key']) })).status).toBe(401)
+    expect(await admin('DELETE', `accounts/${id}`)).toMatchObject({ status: 200 })
+    expect(await admin('POST', 'accounts', { email: 'passing@example.org' })).toMatchObject({ status: 201 })
+    const owner = await weir.command('accounts', 'show', 'owner@localhost', '--json')
+    const ownerId = String((JSON.parse(owner.stdout) as Json)['id'])
+    expect(await admin('DELETE', `accounts/${ownerId}`)).toMatchObject({ status: 403 })
+    const { json } = await admin('GET', 'acts?limit=4')
+    expect((json['data'] as Json[]).map(({ what }) => what)).toContain('account.delete')
+  })
+
   test('suspends and resumes an account, by its calls', async () => {
     expect(await admin('POST', `accounts/${annaId}/suspend`, {})).toMatchObject({ json: { suspended: true } })
     expect((await post(weir, chat, { key: anna.key })).status).toBe(403)
