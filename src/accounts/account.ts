@@ -155,10 +155,13 @@ export interface ApiKey {
   readonly replacedBy: string | null
 }
 
-/** What an operator has paused its owner does not resume. */
+/**
+ * What an operator has paused its owner does not resume. `leak`: the key was reported as found by others; `networks`: it was
+ * used from more networks than `keys.freeze_after_networks` allows.
+ */
 export interface KeyPause {
   readonly at: number
-  readonly by: 'owner' | 'operator'
+  readonly by: 'owner' | 'operator' | 'leak' | 'networks'
 }
 
 /** The name that its limits are counted by, which is the same for a key and its successors. */
@@ -633,8 +636,20 @@ export function keyFault(
   const credential = { account, key: id }
   if (revokedAt !== null && revokedAt <= now) return new GatewayError('api_key_revoked', { credential })
   if (expiresAt !== null && expiresAt <= now) return new GatewayError('api_key_expired', { credential })
-  if (paused !== null) return new GatewayError('api_key_paused', { credential })
+  if (paused !== null) {
+    const message = pausedBecause[paused.by]
+    return new GatewayError(
+      'api_key_paused',
+      message === undefined ? { credential } : { message, credential },
+    )
+  }
   return undefined
+}
+
+const pausedBecause: Readonly<Partial<Record<KeyPause['by'], string>>> = {
+  leak: 'This key is frozen: it was reported as leaked. Its owner replaces it, or resumes it in the console.',
+  networks:
+    'This key is frozen: it was used from too many networks within an hour. Its owner replaces it, or resumes it in the console.',
 }
 
 /** Why a session is refused now, or undefined. */

@@ -126,6 +126,16 @@ export const accountSettings = section({
   }),
 })
 
+export const keySettings = section({
+  freeze_after_networks: whole(
+    'From how many networks (/24, /48) a key may be used in an hour before it is frozen: it is paused, and its owner told. ' +
+      'Keys that name their networks are not counted. 0 for any number',
+    0,
+    0,
+    1_000,
+  ),
+})
+
 export const mailSettings = section({
   smtp_url: note(
     z

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { modelOverrideSchema, premiumOutputRate } from '../catalog/row.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
-import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
+import { accountSettings, creditSettings, keySettings, mailSettings, networkRange } from './accounts.ts'
 import {
   baseUrl,
   day,
@@ -96,6 +96,7 @@ export const configSchema = z.strictObject({
     ),
   }),
   accounts: accountSettings,
+  keys: keySettings,
   mail: mailSettings,
   credits: creditSettings,
   payments: paymentSettings,

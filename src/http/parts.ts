@@ -5,6 +5,7 @@ import type { Callers, LiveCall } from '../chat/in-flight.ts'
 import type { AnswerFigures, Health, ProviderHealth } from '../chat/routing/health.ts'
 import type { AddressRules } from '../chat/upstream/lower.ts'
 
+import type { KeyLeaks, KeyUse } from '../accounts/key-leaks.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
 import type { AccountDirectory, AccountStore, NewcomerAllowances } from '../accounts/account.ts'
@@ -211,6 +212,8 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly itemConversations: ItemConversationStore | undefined
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
+  /** Where keys are used from; undefined while nobody watches that. */
+  readonly keyUse: Pick<KeyUse, 'note'> | undefined
   /** Whose calls run in this process. */
   readonly callers: Pick<Callers, 'enter'>
   readonly calls: CallLog
@@ -331,6 +334,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   >
   readonly managementKeys: ManagementKeyStore
   readonly groups: GroupStore
+  readonly leaks: Pick<KeyLeaks, 'onReport'>
   /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */
   readonly everyoneHeard: () => Promise<void>
   /** The calls in flight of an account, in the order they came. */

@@ -171,6 +171,7 @@ async function callerOf(
   const { key } = caller
   if (key && key.networks !== null)
     requireWithin(parts.site.addressOf(request), key.networks, credentialOf(caller))
+  if (key && parts.keyUse !== undefined) parts.keyUse.note(key, parts.site.addressOf(request))
   return caller
 }
 

@@ -32,6 +32,7 @@ import {
   getUsage,
   getUsageCsv,
   listRequests,
+  reportLeakedKey,
 } from './v1/account.ts'
 import {
   createChatCompletion,
@@ -117,6 +118,7 @@ export const api: readonly Route[] = [
   deleteInteractionV1,
   getGeneration,
   getKey,
+  reportLeakedKey,
   getCredits,
   getUsage,
   getUsageCsv,

@@ -77,6 +77,29 @@ export const mails = {
     subject: 'Set a new password',
     text: `Somebody has asked for a new password for the account of this address. If it was you, set it here:\n\n${url}\n\nThe link works once, for an hour. If it was not you, ignore this mail: nothing has changed.\n`,
   }),
+  frozen: (
+    to: string,
+    url: string,
+    { name, lastFour }: { readonly name: string; readonly lastFour: string },
+    cause: 'leak' | 'networks',
+  ): Mail => ({
+    to,
+    subject: 'A key of yours is frozen',
+    text: `Your API key ${JSON.stringify(name)} (…${lastFour}) ${
+      cause === 'leak'
+        ? 'was reported by somebody who has found it'
+        : 'was used from more networks within an hour than this gateway allows'
+    }. It is refused from now on.\n\nIf it has leaked, replace it; if all is well, resume it, here:\n\n${url}\n`,
+  }),
+  managementKeyRevoked: (
+    to: string,
+    url: string,
+    { name, lastFour }: { readonly name: string; readonly lastFour: string },
+  ): Mail => ({
+    to,
+    subject: 'A management key of yours was revoked',
+    text: `Your management key ${JSON.stringify(name)} (…${lastFour}) was reported by somebody who has found it, and is revoked. Look at the audit log for what it was used for, and make another one:\n\n${url}\n`,
+  }),
   invitation: (to: string, url: string): Mail => ({
     to,
     subject: 'An account for you',

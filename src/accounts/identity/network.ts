@@ -4,10 +4,10 @@ import ipaddr from 'ipaddr.js'
 import { GatewayError, type RefusedCredential } from '../../errors/errors.ts'
 
 /** `203.0.113.0/24`, `2001:db8:1::/56`; anything but an address counts as a network of its own. */
-export function networkOf(address: string): string {
+export function networkOf(address: string, bitsOfIPv6 = 56): string {
   const parsed = parsedAddress(address)
   if (!parsed) return 'unknown'
-  const bits = parsed.kind() === 'ipv4' ? 24 : 56
+  const bits = parsed.kind() === 'ipv4' ? 24 : bitsOfIPv6
   const bytes = parsed.toByteArray().map((byte, at) => (at * 8 < bits ? byte : 0))
   return `${ipaddr.fromByteArray(bytes).toString()}/${bits}`
 }

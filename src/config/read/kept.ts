@@ -40,6 +40,7 @@ export const changeable: readonly string[] = [
   'timeouts',
   'stream',
   'rate_limits',
+  'keys',
   'limits.attempts',
   'limits.tool_calls',
   'limits.requests_in_flight',

@@ -65,6 +65,11 @@ export function KeyLimit({ keyRow }: { keyRow: KeyView }) {
   )
 }
 
+/** Whether a key is paused because it has leaked, or seems to have. */
+export function isFrozen({ paused_by: by }: Pick<KeyView, 'paused_by'>): boolean {
+  return by === 'leak' || by === 'networks'
+}
+
 export function KeyState({ keyRow }: { keyRow: KeyView }) {
   const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
   const { paused_at: paused, paused_by: by } = keyRow
@@ -85,9 +90,22 @@ export function KeyState({ keyRow }: { keyRow: KeyView }) {
   if (state === 'paused') {
     return (
       <>
-        <Badge tone="warn">{t('paused')}</Badge> <Time at={paused} />
+        {isFrozen(keyRow) ? (
+          <Badge tone="bad">{t('frozen')}</Badge>
+        ) : (
+          <Badge tone="warn">{t('paused')}</Badge>
+        )}{' '}
+        <Time at={paused} />
         {by === 'operator' && (
           <span className="block text-[12px] text-muted">{t('by an operator: ask for it')}</span>
+        )}
+        {by === 'leak' && (
+          <span className="block text-[12px] text-muted">{t('reported as leaked: replace it')}</span>
+        )}
+        {by === 'networks' && (
+          <span className="block text-[12px] text-muted">
+            {t('used from many networks: replace or resume it')}
+          </span>
         )}
       </>
     )

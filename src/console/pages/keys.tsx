@@ -22,7 +22,7 @@ import {
   TimeIn,
   useAct,
 } from '../ui/kit.tsx'
-import { KeyLimit, KeyName, KeyState, PauseButton } from './key-row.tsx'
+import { isFrozen, KeyLimit, KeyName, KeyState, PauseButton } from './key-row.tsx'
 import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
 
 type Open =
@@ -665,10 +665,15 @@ function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: K
 
 const dialogActs = ['edit', 'rotate', 'revoke'] as const
 
-/** A replaced key cannot be replaced again; its successor can. A paused one is replaced when it has been resumed. */
-function actsOn({ state, replaced_by: replaced }: KeyView): readonly KeyAct['kind'][] {
+/**
+ * A replaced key cannot be replaced again; its successor can. A paused one is replaced when it has been resumed, or if it is
+ * frozen.
+ */
+function actsOn(key: KeyView): readonly KeyAct['kind'][] {
+  const { state, replaced_by: replaced } = key
   if (state !== 'active' && state !== 'paused') return []
-  return dialogActs.filter((kind) => kind !== 'rotate' || (replaced === null && state === 'active'))
+  const mayRotate = replaced === null && (state === 'active' || isFrozen(key))
+  return dialogActs.filter((kind) => kind !== 'rotate' || mayRotate)
 }
 
 const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const

@@ -103,9 +103,11 @@ export const key = z.strictObject({
   revoked_at: time.nullable(),
   paused_at: time.nullable(),
   paused_by: z
-    .enum(['owner', 'operator'])
+    .enum(['owner', 'operator', 'leak', 'networks'])
     .nullable()
-    .describe('What an operator has paused its owner does not resume.'),
+    .describe(
+      'What an operator has paused its owner does not resume. leak, networks: frozen, since it was reported as leaked, or used from too many networks.',
+    ),
   last_used_at: time.nullable(),
   limit_usd: usd.nullable(),
   limit_window: z.enum(['day', 'week', 'month', 'total']),

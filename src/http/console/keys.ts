@@ -17,6 +17,7 @@ import {
   unlimited,
   windowStart,
 } from '../../accounts/account.ts'
+import { isFrozen } from '../../accounts/key-leaks.ts'
 import { budgetRoom } from '../../chat/billing/need.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, type Pico, smaller } from '../../credits/money.ts'
@@ -253,13 +254,14 @@ async function setPause(acting: KeyActing, key: ApiKey, pause: KeyPause | null):
   return (await accounts.findKey(key.id))!
 }
 
-/** Replaces a key that works; it ends after the overlap. Throws `invalid_request` and `key_replaced`. */
+/** Replaces a key that works, which ends after the overlap, or one that is frozen, which ends at once. Throws `invalid_request` and `key_replaced`. */
 export async function rotateKey(acting: KeyActing, old: ApiKey, overlapMs: number) {
   const { accounts, now } = acting.parts
   requireAlive(old, now())
   // Its successor would work at once.
-  if (old.paused !== null) throw invalid('The key is paused: resume it before you replace it.')
-  const rotated = await replaceKey(accounts, old, overlapMs, now())
+  if (old.paused !== null && !isFrozen(old))
+    throw invalid('The key is paused: resume it before you replace it.')
+  const rotated = await replaceKey(accounts, old, isFrozen(old) ? 0 : overlapMs, now())
   if (!rotated) throw new GatewayError('key_replaced')
   const { issued, ends } = rotated
   const replaced = { replaces: old.id, replaced_works_until: iso(ends) }

@@ -6,6 +6,7 @@ import { pools } from '../../credits/pool.ts'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
 import { count, json, milliseconds, type Operation, text, time, usd } from '../docs/operation.ts'
 import { answered } from './chat-examples.ts'
+import { leakReport } from './leaked-keys.ts'
 import type { requestList, requestWhole } from './request-views.ts'
 import { usageSchema, type UsageView } from './usage.ts'
 
@@ -333,6 +334,19 @@ export const key: Operation = {
   answers: { 200: { description: 'The key.', content: json('Key', shownKey) } },
   errors: [...ofAnyRequest, ...ofCaller],
   schemas: { Key: keySchema },
+}
+
+export const leakedKey: Operation = {
+  id: 'reportLeakedKey',
+  tag: 'Account',
+  summary: 'Report a key that you have found',
+  description:
+    'The key itself is the proof. An API key is frozen at once: it is refused until its owner, who is told, resumes or replaces it. A management key is revoked. The answer is the same whether there is such a key or not.',
+  security: 'none',
+  body: json('LeakReport', { key: 'sk-weir-live-…' }),
+  answers: { 202: { description: 'Received.', content: json('LeakReceived', { received: true }) } },
+  errors: [...ofAnyRequest, 'payload_too_large', 'unsupported_media_type', 'rate_limit_exceeded'],
+  schemas: { LeakReport: leakReport, LeakReceived: z.object({ received: z.literal(true) }) },
 }
 
 export const credits: Operation = {

@@ -31,6 +31,13 @@ export const getKey: Route = {
   operation: async () => (await import('./account-documentation.ts')).key,
 }
 
+export const reportLeakedKey: Route = {
+  method: 'POST',
+  path: '/v1/keys/leaked',
+  handle: async (parts, { request }) => (await import('./leaked-keys.ts')).reportLeak(parts, request),
+  operation: async () => (await import('./account-documentation.ts')).leakedKey,
+}
+
 export const getCredits: Route = {
   method: 'GET',
   path: '/v1/credits',

@@ -1,5 +1,6 @@
 // The gateway without its process: it provides `fetch` and does not listen; store and clock are parameters.
 
+import { KeyLeaks } from '../../accounts/key-leaks.ts'
 import { InFlight } from '../../chat/in-flight.ts'
 import { type AnswersByProvider, Probes } from '../../chat/routing/health.ts'
 import { shownSettings } from '../../config/config.ts'
@@ -54,6 +55,7 @@ export interface Shared {
   readonly ended: EndedCalls
   readonly probes: Probes
   readonly freeCredit: HttpParts['freeCredit']
+  readonly leaks: Pick<KeyLeaks, 'onUsed'>
   readonly monthlyCredit: HttpParts['monthlyCredit']
   readonly mcp: Pick<Mcp, 'registered' | 'noteRefusal'>
   /** What providers have answered all processes in the last hour. */
@@ -73,7 +75,18 @@ export function createGateway(parts: LedgerProcess): Gateway {
     serving.parts.chat.health.onRecovered(offer)
     parts.workers?.offerRecovered(offer)
   })
+  const leaks = new KeyLeaks({
+    accounts: store.accounts,
+    managementKeys: store.managementKeys,
+    acts: store.acts,
+    mailer: mailerOf(live),
+    consoleUrl: () => `${identity.site.url()}/console`,
+    mostNetworks: () => live.config.keys.freeze_after_networks,
+    log,
+    now: clock,
+  })
   const shared: Shared = {
+    leaks,
     probes,
     limiter: new Limiter(perConfig(live, requestLimits), inFlight, clock),
     ended: endedCalls(store.requestLog, notifications, metrics),
@@ -90,6 +103,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     limiter: shared.limiter,
     mcp: mcp.open,
     freeCredit: shared.freeCredit,
+    onKeyUsed: (key, network) => leaks.onUsed(key, network),
     lastHour: parts.workers?.lastHour,
     monthlyCredit: shared.monthlyCredit,
     background: parts.workers === undefined ? parts.store.background : undefined,
@@ -99,6 +113,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
   const http: HttpParts = {
     ...serving.parts,
     ...identity,
+    leaks,
     ...recordParts(parts, serving),
     metrics,
     ...paymentParts(parts),

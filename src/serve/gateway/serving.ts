@@ -2,6 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import type { AccountStore } from '../../accounts/account.ts'
+import { KeyUse } from '../../accounts/key-leaks.ts'
 import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import { TokenCounter } from '../../chat/counting/token-counter.ts'
 import { Callers, type InFlight } from '../../chat/in-flight.ts'
@@ -95,6 +96,8 @@ export interface ServingSource extends GatewayProcess {
   readonly inFlight: InFlight
   readonly probes: SharedProbes
   readonly limiter: CountingLimiter
+  /** To be told from which networks keys are used. */
+  readonly onKeyUsed: (key: string, network: string) => void
   readonly mcp: ToolSources['mcp']
   readonly freeCredit: ServingParts['freeCredit']
   /** What providers have answered all processes in the last hour; undefined where this process is the only one. */
@@ -157,6 +160,7 @@ export function servingOf(source: ServingSource): Serving {
   const scheduler = new Scheduler()
   const guards = perConfig(live, (now) => guardsOf(now, scheduler, clock))
   const largeBodies = new LargeBodies()
+  const keyUse = new KeyUse(source.onKeyUsed)
   const sockets = new OpenSockets(
     socketLimits(config),
     (request, data) =>
@@ -247,6 +251,9 @@ export function servingOf(source: ServingSource): Serving {
     freeReads: new FreeReads(config.rate_limits.free_bytes_per_minute, steadyClock(clock)),
     limiter,
     callers,
+    get keyUse() {
+      return live.config.keys.freeze_after_networks === 0 ? undefined : keyUse
+    },
     itemConversations: source.itemConversations,
     calls,
     body: {

@@ -413,6 +413,7 @@ export function ledgerHandlers(
       lastHour: () => shared.lastHour(),
       claimProbe: (offer) => shared.probes.claim(offer),
       offerRecovered: (offer) => shared.probes.onRecovered(offer),
+      keyUsed: (key, network) => shared.leaks.onUsed(key, network),
       spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),
       async mcpServer(account, name) {
         const { url, headers, refused } = await shared.mcp.registered(account, name)

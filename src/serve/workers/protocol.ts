@@ -60,6 +60,7 @@ export interface LedgerNotifications {
   recordPrice: CallLedger['recordPrice']
   /** An admitted request has ended. */
   requestEnded(requestId: string): void
+  keyUsed(key: string, network: string): void
   spentTokens(key: string | null, tokens: number): void
   /** An offer with an open breaker has answered. */
   offerRecovered(offer: string): void

@@ -22,6 +22,7 @@ export interface Remote {
   readonly limiter: CountingLimiter
   readonly probes: SharedProbes
   readonly freeCredit: ServingParts['freeCredit']
+  readonly onKeyUsed: (key: string, network: string) => void
   readonly monthlyCredit: ServingParts['monthlyCredit']
   readonly mcpServer: Mcp['registered']
   /** What providers have answered all processes in the last hour. */
@@ -88,6 +89,7 @@ export function remoteOf(
       onRecovered: (offer) => link.notify('offerRecovered', offer),
     },
     monthlyCredit: new MonthlyCredit((account) => link.request('monthlyCredit', account), Date.now),
+    onKeyUsed: (key, network) => link.notify('keyUsed', key, network),
     freeCredit: { ensure: (account) => link.request('freeCredit', account) },
     lastHour: () => link.request('lastHour'),
     mcpServer: async (account, name) => {

@@ -181,7 +181,7 @@ interface WorkerGateway extends GatewayCore {
 
 function createWorkerGateway(given: ServingProcess): WorkerGateway {
   const { config, remote, inFlight, live, server } = given
-  const { store, limiter, probes, freeCredit, monthlyCredit } = remote
+  const { store, limiter, probes, freeCredit, monthlyCredit, onKeyUsed } = remote
   const mcp = mcpOfWorker(config, remote.mcpServer)
   const { parts, memory, accountsChanged, drain, cutOff, close } = servingOf({
     ...given,
@@ -189,6 +189,7 @@ function createWorkerGateway(given: ServingProcess): WorkerGateway {
     limiter,
     probes,
     freeCredit,
+    onKeyUsed,
     monthlyCredit,
     mcp,
     lastHour: remote.lastHour,

@@ -41,6 +41,7 @@ describe.each([
       {
         providers: { mock: mock.url, paced: paced.url },
         models: { 'mock/m': ['mock/m'], 'mock/hang': ['mock/hang'], 'paced/m': ['paced/m'] },
+        settings: { keys: { freeze_after_networks: 2 }, server: { trusted_proxies: ['127.0.0.1'] } },
       },
       { args },
     )
@@ -126,6 +127,52 @@ describe.each([
     const { data } = (await admin('GET', `accounts/${account}`)) as { data: { credits: { held: string } } }
     return data.credits.held
   }
+
+  /** What a reporter of a key is answered. */
+  async function reported(key: string): Promise<readonly [number, unknown]> {
+    const response = await fetch(`${lab.weir.origin}/v1/keys/leaked`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ key }),
+    })
+    return [response.status, await response.json()]
+  }
+
+  test('a key that was reported is refused everywhere, and its owner resumes or replaces it', async () => {
+    const { key, keyId, account } = await opened()
+    expect(new Set(await answersOf(key))).toEqual(new Set(['served']))
+    const unknown = await reported(`${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`)
+    expect(unknown).toEqual([202, { received: true }])
+    expect(new Set(await answersOf(key))).toEqual(new Set(['served']))
+    expect(await reported(key)).toEqual(unknown)
+    await until(
+      async () => new Set(await answersOf(key)),
+      (codes) => codes.size === 1 && codes.has('api_key_paused'),
+    )
+    expect(await (await post(key, { model: 'mock/m' })).text()).toContain('it was reported as leaked')
+    const { data } = (await admin('GET', `accounts/${account}/keys`)) as { data: object[] }
+    expect(data).toMatchObject([{ id: keyId, state: 'paused', paused_by: 'leak' }])
+    const next = (await admin('POST', `accounts/${account}/keys/${keyId}/rotate`, {})) as { key: string }
+    expect(new Set(await answersOf(next.key))).toEqual(new Set(['served']))
+  })
+
+  test('a key that is used from too many networks in an hour is frozen, whichever process serves it', async () => {
+    const { key, keyId, account } = await opened()
+    const callFrom = async (address: string) => {
+      const body = { model: 'mock/m', max_tokens: 5, messages: [{ role: 'user', content: 'Hello' }] }
+      const headers = { 'x-forwarded-for': address }
+      const target = `${lab.weir.origin}/v1/chat/completions`
+      return codeIn(await (await postAs(target, key, body, { headers, keepalive: false })).text()) ?? 'served'
+    }
+    for (let call = 0; call < 12; call++) expect(await callFrom(`203.0.${call % 2}.${call}`)).toBe('served')
+    await callFrom('198.51.100.7')
+    await until(
+      () => callFrom('203.0.0.1'),
+      (code) => code === 'api_key_paused',
+    )
+    await admin('POST', `accounts/${account}/keys/${keyId}/resume`, {})
+    expect(await callFrom('203.0.0.1')).toBe('served')
+  })
 
   /** Ends the access while calls run, and gives what became of them and of new ones. */
   async function ended(of: Access, secret: string, end: () => Promise<unknown>, path?: string) {

@@ -29,6 +29,7 @@ export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock
       countLoopDelay: unused,
     },
     freeCredit: { ensure: unused },
+    leaks: { onUsed: unused },
     monthlyCredit: { ensure: unused },
     mcp: { registered: unused, noteRefusal: unused },
     lastHour: unused,

@@ -1,0 +1,177 @@
+// A key that leaks is frozen: reported by whoever has found it, or used from more networks in an hour than a setting
+// allows. A frozen key is paused, so it is refused at once through every door; its owner is told, and replaces or resumes
+// it.
+
+import { LRUCache } from 'lru-cache'
+import { atMost } from '../async/async.ts'
+import { GatewayError } from '../errors/errors.ts'
+import { type Account, type AccountStore, type ApiKey, lifeState, matches, readKey } from './account.ts'
+import type { ActLog } from './identity/identity-store.ts'
+import { type Mailer, mails } from './identity/mail.ts'
+import { networkOf } from './identity/network.ts'
+import { WindowLimit } from './identity/sign-in-limits.ts'
+import { managementKeyIdOf, type ManagementKeyStore } from './management-key.ts'
+
+/** Why a key was frozen, as its pause says. */
+type Cause = 'leak' | 'networks'
+
+interface LeakParts {
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'pauseKey'>
+  readonly managementKeys: Pick<ManagementKeyStore, 'find' | 'revoke'>
+  readonly acts: Pick<ActLog, 'record'>
+  /** Undefined without a mail server. */
+  readonly mailer: () => Mailer | undefined
+  readonly consoleUrl: () => string
+  /** From how many networks a key may be used in an hour; 0 for any number. */
+  readonly mostNetworks: () => number
+  readonly log: { warn(message: string, fields: Readonly<Record<string, unknown>>): void }
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+const [minuteMs, hourMs] = [60_000, 3_600_000] as const
+/** Reports of one network, and of all, in a minute. */
+const reportsPerNetwork = 20
+const reportsPerMinute = 300
+/** Keys whose networks are remembered; those beyond that were used least lately begin anew. */
+const mostKeys = 10_000
+/** Who freezes, in the log of acts. */
+const actor = 'weir'
+
+export class KeyLeaks {
+  readonly #parts: LeakParts
+  readonly #networks = new KeyNetworks()
+  readonly #toldOf = new LRUCache<string, true>(atMost(mostKeys))
+  readonly #ofNetwork: WindowLimit
+  readonly #ofAll: WindowLimit
+
+  constructor(parts: LeakParts) {
+    this.#parts = parts
+    this.#ofNetwork = new WindowLimit(reportsPerNetwork, minuteMs, parts.now)
+    this.#ofAll = new WindowLimit(reportsPerMinute, minuteMs, parts.now)
+  }
+
+  /**
+   * Takes the report of a key that was found. It says nothing of the key, and takes as long for any text: what is to be
+   * done is done afterwards. Throws `rate_limit_exceeded`.
+   */
+  onReport(text: string, address: string): void {
+    const retryAfterMs = this.#ofNetwork.take(networkOf(address)) || this.#ofAll.take('')
+    if (retryAfterMs > 0) {
+      const message = 'Too many keys were reported: wait a moment.'
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
+    }
+    setImmediate(() => {
+      this.#onFound(text).catch((error: unknown) =>
+        this.#parts.log.warn('a key that was reported could not be frozen', { error }),
+      )
+    })
+  }
+
+  /** A key was used from a network: see `KeyUse`. */
+  onUsed(key: string, network: string): void {
+    const { mostNetworks, now, log } = this.#parts
+    const most = mostNetworks()
+    if (most === 0 || !this.#networks.isBeyond(key, network, most, now())) return
+    this.#freeze(key, 'networks').catch((error: unknown) =>
+      log.warn('a key that was used from many networks could not be frozen', { key, error }),
+    )
+  }
+
+  async #onFound(text: string): Promise<void> {
+    const managementKey = managementKeyIdOf(text)
+    if (managementKey !== undefined) return this.#revokeManagementKey(managementKey, text)
+    const read = readKey(text)
+    if (read.kind === 'malformed') return
+    const key = await this.#parts.accounts.findKey(read.id)
+    // Only who has the whole key has found it.
+    if (key && matches(key, text)) await this.#freeze(key.id, 'leak')
+  }
+
+  async #freeze(id: string, cause: Cause): Promise<void> {
+    const { accounts, now } = this.#parts
+    const key = await accounts.findKey(id)
+    if (!key || lifeState(key, now()) !== 'active' || isFrozen(key)) return
+    // What an operator has paused stays theirs to resume: that it was found is told once.
+    if (key.paused?.by === 'operator') {
+      if (this.#toldOf.has(id)) return
+      this.#toldOf.set(id, true)
+    } else await accounts.pauseKey(id, { at: now(), by: cause })
+    const before = { key: id, name: key.name, paused_by: key.paused?.by ?? null }
+    await this.#record('key.freeze', key.account, before, { ...before, paused_by: cause })
+    await this.#tellOwner(key.account, (account, url) => mails.frozen(account.email, url, key, cause))
+  }
+
+  /** There is no pause for these: whoever has lost one makes another. */
+  async #revokeManagementKey(id: string, text: string): Promise<void> {
+    const { managementKeys, now } = this.#parts
+    const key = await managementKeys.find(id)
+    if (!key || !matches(key, text) || lifeState(key, now()) !== 'active') return
+    await managementKeys.revoke(id, now())
+    await this.#record('management_key.revoke', key.account, { key: id, name: key.name }, null)
+    await this.#tellOwner(key.account, (account, url) => mails.managementKeyRevoked(account.email, url, key))
+  }
+
+  #record(what: string, subject: string, before: unknown, after: unknown): void | Promise<void> {
+    return this.#parts.acts.record({ at: this.#parts.now(), operator: actor, what, subject, before, after })
+  }
+
+  async #tellOwner(id: string, mail: (account: Account, url: string) => Parameters<Mailer['send']>[0]) {
+    const { accounts, mailer, consoleUrl, log } = this.#parts
+    const sender = mailer()
+    const account = await accounts.findAccount(id)
+    if (sender === undefined || !account) return
+    try {
+      await sender.send(mail(account, consoleUrl()))
+    } catch (error) {
+      log.warn('the owner of a frozen key could not be told by mail', { account: id, error })
+    }
+  }
+}
+
+/** Whether a key is paused because it has leaked, or seems to have. */
+export function isFrozen({ paused }: Pick<ApiKey, 'paused'>): boolean {
+  return paused?.by === 'leak' || paused?.by === 'networks'
+}
+
+/** From which networks keys were used within the last hour. */
+export class KeyNetworks {
+  readonly #seen = new LRUCache<string, Map<string, number>>(atMost(mostKeys))
+
+  /** Notes a use. True if the key was used from more than `most` networks within an hour: then it begins anew. */
+  isBeyond(key: string, network: string, most: number, now: number): boolean {
+    let networks = this.#seen.get(key)
+    if (networks === undefined) this.#seen.set(key, (networks = new Map()))
+    networks.set(network, now)
+    if (networks.size <= most) return false
+    for (const [name, at] of networks) if (now - at > hourMs) networks.delete(name)
+    if (networks.size <= most) return false
+    this.#seen.delete(key)
+    return true
+  }
+}
+
+/** The networks of one process's requests, each told on once in a while. */
+export class KeyUse {
+  readonly #tell: (key: string, network: string) => void
+  readonly #told: LRUCache<string, true>
+
+  /** `tell` is given a key and a network of it, again after ten minutes at the earliest. */
+  constructor(tell: (key: string, network: string) => void) {
+    this.#tell = tell
+    this.#told = new LRUCache({ ...atMost(2 * mostKeys), ttl: 10 * minuteMs })
+  }
+
+  /** A key that names its networks is used from nowhere else: it is not watched. */
+  note({ id, networks }: Pick<ApiKey, 'id' | 'networks'>, address: string): void {
+    if (networks !== null) return
+    const network = networkOf(address, keyBits)
+    const name = `${id} ${network}`
+    if (this.#told.has(name)) return
+    this.#told.set(name, true)
+    this.#tell(id, network)
+  }
+}
+
+/** The prefix of an IPv6 network: what one customer gets. */
+const keyBits = 48
