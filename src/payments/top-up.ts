@@ -6,8 +6,17 @@ import { twelveMonthsAfter } from '../credits/calendar.ts'
 import type { Pico } from '../credits/money.ts'
 import type { Awaitable } from '../async/async.ts'
 
-export type TopUpState =
-  'open' | 'paid' | 'credited' | 'failed' | 'expired' | 'refunded_part' | 'refunded' | 'disputed'
+export const topUpStates = [
+  'open',
+  'paid',
+  'credited',
+  'failed',
+  'expired',
+  'refunded_part',
+  'refunded',
+  'disputed',
+] as const
+export type TopUpState = (typeof topUpStates)[number]
 
 /** Why an operator must look at it; the message that caused it credited nothing. */
 export type TopUpProblem =
@@ -356,6 +365,17 @@ export interface TooManyUnpaid {
   readonly firstAt: number
 }
 
+/** Only top-ups that all of these hold of. */
+export interface TopUpFilter {
+  readonly state?: TopUpState | undefined
+  readonly processor?: ProcessorId | undefined
+  /** Whether an operator has to look at it. */
+  readonly problem?: true | undefined
+  /** When it was opened, milliseconds since 1970, half open. */
+  readonly from?: number | undefined
+  readonly until?: number | undefined
+}
+
 /** Writes are durable when their promise resolves; all reject with `store_unavailable` without a database. */
 export interface PaymentStore {
   /**
@@ -372,7 +392,12 @@ export interface PaymentStore {
   findByReference(processor: ProcessorId, reference: string): Awaitable<TopUp | undefined>
   findByPayment(processor: ProcessorId, paymentId: string): Awaitable<TopUp | undefined>
   /** Of one account or all, newest first, before the id `before`. */
-  listTopUps(account: string | null, limit: number, before: string | null): Awaitable<readonly TopUp[]>
+  listTopUps(
+    account: string | null,
+    limit: number,
+    before: string | null,
+    filter?: TopUpFilter,
+  ): Awaitable<readonly TopUp[]>
   /** Changes a top-up in one transaction; null changes nothing. One that becomes `credited` gets its receipt number. */
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): Awaitable<TopUp>
   /** Whether the caller may ask the processor now: at most once per `everyMs`, over all processes. */

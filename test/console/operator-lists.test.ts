@@ -57,4 +57,45 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
     expect(seen(visit)).toEqual(clean)
     await context.close()
   }, 60_000)
+
+  test('answer a support case with one search and one page', async () => {
+    const { weir } = console
+    const shop = await accountWith(weir, 'shop@example.org', { purchased: '5' }, '--name', 'broken')
+    const { requestId } = await post(weir, { model: 'sim/error-500', messages }, { key: shop.key })
+    await eventually(
+      () => getAs(`${weir.baseUrl}/requests/${requestId}`, shop.key),
+      ({ status }) => status === 200,
+    )
+    await weir.command('keys', 'revoke', shop.keyId)
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/operator')
+    const box = page.getByLabel('Find an account, a key, a call, a payment, a voucher or a group')
+
+    // "My key does not work": its end leads to the account, with the key, its state, and what became of its calls.
+    await box.fill(shop.key.slice(-4))
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: /^broken/ }).click()
+    await page.getByRole('heading', { level: 1, name: 'shop@example.org' }).waitFor()
+    await page.getByRole('row').filter({ hasText: 'broken' }).getByText('revoked').first().waitFor()
+    await page
+      .getByRole('row')
+      .filter({ hasText: 'sim/error-500' })
+      .getByRole('cell', { name: 'upstream_error' })
+      .waitFor()
+
+    // Who did what to it, by its address.
+    await page.goto('/console/operator/acts?subject=shop@example.org')
+    const acts = page.getByRole('table')
+    await acts.getByText('account.create').waitFor()
+    await acts.getByRole('link', { name: 'shop@example.org' }).first().waitFor()
+    await page.locator('select[name="what"]').selectOption('voucher')
+    await page.getByText('No entry matches.').waitFor()
+    expect(page.url()).toContain('what=voucher')
+    await page.goto('/console/operator/payments?state=credited&account=shop@example.org')
+    await page.getByText('No payment matches.').waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 60_000)
 })

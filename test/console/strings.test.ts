@@ -72,6 +72,8 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'voucher.state': [['operator/payments.tsx', 'const voucherTones:', keyOf]],
   name: [
     ['operator/accounts.tsx', 'const accountStates =', lastOf],
+    ['operator/installation.tsx', 'const actKinds', valueOf],
+    ['operator/payments.tsx', 'const topUpStateNames', valueOf],
     ['operator/models.tsx', 'const pickNames:', valueOf],
     ['operator/payments.tsx', 'const parts =', lastOf],
     ['pages/keys.tsx', 'const overlaps =', lastOf],

@@ -84,7 +84,7 @@ describe.skipIf(browserPath === null)('a support case', () => {
     expect(lines.length).toBe(2)
     expect(lines[1]).toContain(failed)
 
-    await clickOn(page, rows.first().getByText('upstream_error'))
+    await clickOn(page, rows.first().getByRole('cell', { name: 'upstream_error' }))
     await page.getByRole('heading', { level: 1, name: 'sim/error-500' }).waitFor()
     expect(seen(visit)).toEqual(clean)
     await context.close()

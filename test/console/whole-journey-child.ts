@@ -85,7 +85,13 @@ try {
   await page.getByRole('link', { name: 'Usage', exact: true }).click()
   const used = page.getByRole('row').filter({ hasText: 'sim/' })
   await used.first().waitFor()
-  const usage = (await used.allInnerTexts()).map((row) => row.split('\t').slice(0, 2).join(' ')).toSorted()
+  const words = (row: string) =>
+    row
+      .split('\t')
+      .slice(0, 2)
+      .map((cell) => cell.trim())
+      .join(' ')
+  const usage = (await used.allInnerTexts()).map(words).toSorted()
 
   await page.getByRole('link', { name: 'Keys', exact: true }).click()
   await page.getByRole('button', { name: 'Revoke laptop' }).click()

@@ -139,7 +139,19 @@ export interface LoggedAct extends Act {
 export interface ActLog {
   record(act: Act): Awaitable<void>
   /** Acts with a `seq` below `before`, newest first. */
-  page(limit: number, before?: number): Awaitable<readonly LoggedAct[]>
+  page(limit: number, before?: number, filter?: ActFilter): Awaitable<readonly LoggedAct[]>
+}
+
+/** Only acts that all of these hold of. */
+export interface ActFilter {
+  /** As it is logged: the id of an account, or `cli:` and a user of the system. */
+  readonly operator?: string | undefined
+  /** A kind of act such as `key.revoke`, or its beginning: `key`. */
+  readonly what?: string | undefined
+  readonly subject?: string | undefined
+  /** Milliseconds since 1970, half open. */
+  readonly from?: number | undefined
+  readonly until?: number | undefined
 }
 
 // Single-use secrets: `wt-weir-<id>-<secret><checksum>`. Used for links, invitations, resets and the like.

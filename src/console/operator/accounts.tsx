@@ -3,13 +3,21 @@
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
-import type { AccountDetailView, AccountEntryView, AccountView, LinkView } from '../../http/admin/answers.ts'
+import type {
+  AccountDetailView,
+  AccountEntryView,
+  AccountView,
+  LinkView,
+  OperatorRequestView,
+} from '../../http/admin/answers.ts'
+import type { TopUpOfOperatorView } from '../../http/payments/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
 import { DeleteAccount, MonthlyCredit } from './account-acts.tsx'
 import { KeyLimit, KeyName, KeyState, PauseButton } from '../pages/key-row.tsx'
 import { KeySearch } from '../pages/keys.tsx'
-import { Statements } from '../pages/payments.tsx'
+import { Statements, TopUpTable } from '../pages/payments.tsx'
+import { RequestTable } from '../pages/requests.tsx'
 import { Access, SessionEntry } from '../pages/settings.tsx'
 import { poolNames } from '../pages/words.tsx'
 import { elevate } from '../session/credentials.tsx'
@@ -356,10 +364,12 @@ function Whole({ account }: { account: AccountDetailView }) {
           {t('Statements')}
         </Link>
       </div>
+      <LatestCalls account={account.id} />
+      <LatestPayments account={account.id} />
+      <AccountKeys path={path} />
       <Grant path={path} />
       <CreditLine path={path} credits={account.credits} />
       <MonthlyCredit path={path} amount={account.monthly_credit_usd} />
-      <AccountKeys path={path} />
       <AccountSessions path={path} />
       <Access counts={account.access} whose="another" />
       <DeleteAccount path={path} email={account.email} />
@@ -505,8 +515,78 @@ function useEntries<Entry extends { readonly id: string }>(path: string) {
   return { rows: data ?? [], isPending, remove, state }
 }
 
+/** What somebody writes about first: calls of late, those of a key that a search has led to alone. */
+function LatestCalls({ account }: { account: string }) {
+  const [query] = useSearchParams()
+  const key = query.get('key')
+  const asked = new URLSearchParams({ account, ...(key === null ? {} : { key }) })
+  const list = useQuery({
+    queryKey: ['admin', 'requests', 'latest', asked.toString()],
+    queryFn: () => call<Page<OperatorRequestView>>('GET', `admin/requests?${asked}&limit=8`),
+  })
+  const from = new URLSearchParams({ account, by: 'key' })
+  return (
+    <Section
+      title={key === null ? t('Latest calls') : t('Latest calls with the key')}
+      side={
+        <span className="flex gap-4">
+          <Link href={`/operator/requests?${asked}`} className="text-accent underline">
+            {t('All of them')}
+          </Link>
+          <Link href={`/operator/usage?${from}`} className="text-accent underline">
+            {t('Usage')}
+          </Link>
+          <Link
+            href={`/operator/acts?${new URLSearchParams({ subject: account })}`}
+            className="text-accent underline"
+          >
+            {t('Audit log')}
+          </Link>
+        </span>
+      }
+    >
+      <QueryState query={list} rows={2} />
+      {list.data?.data.length === 0 && <p className="text-muted">{t('None.')}</p>}
+      {list.data && list.data.data.length > 0 && (
+        <RequestTable rows={list.data.data} place="/operator/requests" />
+      )}
+    </Section>
+  )
+}
+
+function LatestPayments({ account }: { account: string }) {
+  const list = useQuery({
+    queryKey: ['admin', 'top-ups', 'latest', account],
+    queryFn: () =>
+      call<Page<TopUpOfOperatorView>>('GET', `admin/top-ups?${new URLSearchParams({ account })}&limit=5`),
+  })
+  const rows = list.data?.data ?? []
+  if (rows.length === 0) return null
+  return (
+    <Section
+      title={t('Latest payments')}
+      side={
+        <Link
+          href={`/operator/payments?${new URLSearchParams({ account })}`}
+          className="text-accent underline"
+        >
+          {t('All of them')}
+        </Link>
+      }
+    >
+      <TopUpTable
+        label={t('Latest payments')}
+        rows={rows}
+        address={({ id }) => `/operator/payments/${id}`}
+        receipt={({ receipt }) => receipt}
+      />
+    </Section>
+  )
+}
+
 function AccountKeys({ path }: { path: string }) {
-  const [q, setQ] = useState('')
+  const [query] = useSearchParams()
+  const [q, setQ] = useState(query.get('key') ?? '')
   const list = useKeys(`${path}/keys`, { q })
   const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
   const remove = async ({ id }: KeyView) => {

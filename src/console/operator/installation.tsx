@@ -12,20 +12,9 @@ import type {
 } from '../../http/admin/answers.ts'
 import type { Page } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
-import { count, countOf, t, usd, usdShort } from '../strings/text.ts'
-import {
-  Badge,
-  Button,
-  Code,
-  Empty,
-  Fact,
-  Failure,
-  Note,
-  PageHead,
-  Section,
-  Time,
-  useAct,
-} from '../ui/kit.tsx'
+import { count, countOf, moment, t, usd, usdShort } from '../strings/text.ts'
+import { Badge, Button, Code, Empty, Fact, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
+import { Filters, useFilters } from '../ui/filters.tsx'
 import { Older, QueryState, Table } from '../ui/table.tsx'
 
 export function Overview() {
@@ -132,11 +121,31 @@ export function Ledger() {
   )
 }
 
+/** What acts are about, as their names begin. */
+const actKinds: Readonly<Record<string, string>> = {
+  account: 'Account',
+  credits: 'Credit',
+  key: 'Key',
+  management_key: 'Management key',
+  group: 'Group',
+  session: 'Sessions',
+  top_up: 'Payment',
+  voucher: 'Voucher',
+  subscription: 'Subscription',
+  config: 'Configuration',
+  mcp_server: 'Tools',
+  webhook: 'Webhooks',
+}
+
 export function Acts() {
+  const chosen = useFilters(['operator', 'what', 'subject', 'from', 'to'])
   const acts = useInfiniteQuery({
-    queryKey: ['admin', 'acts'],
-    queryFn: ({ pageParam }) =>
-      call<Page<ActView>>('GET', `admin/acts${pageParam === null ? '' : `?cursor=${pageParam}`}`),
+    queryKey: ['admin', 'acts', chosen.toString()],
+    queryFn: ({ pageParam }) => {
+      const asked = new URLSearchParams(chosen)
+      if (pageParam !== null) asked.set('cursor', pageParam)
+      return call<Page<ActView>>('GET', `admin/acts?${asked}`)
+    },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
   })
@@ -147,8 +156,27 @@ export function Acts() {
         title={t('Audit log')}
         about={t('What operators did. Entries are never changed or removed.')}
       />
+      <Filters
+        label={t('Audit log')}
+        fields={[
+          { name: 'operator', label: t('Who'), placeholder: t('Address or id') },
+          {
+            name: 'what',
+            label: t('What'),
+            options: [
+              ['', t('every act')],
+              ...Object.entries(actKinds).map(([value, name]) => [value, t(name)] as const),
+            ],
+          },
+          { name: 'subject', label: t('Of'), placeholder: t('Address or id') },
+          { name: 'from', label: t('From'), type: 'date' },
+          { name: 'to', label: t('To'), type: 'date' },
+        ]}
+      />
       <QueryState query={acts} />
-      {acts.data && rows.length === 0 && <Empty title={t('Nothing yet.')} />}
+      {acts.data && rows.length === 0 && !acts.hasNextPage && (
+        <Empty title={chosen.size === 0 ? t('Nothing yet.') : t('No entry matches.')} />
+      )}
       {rows.length > 0 && (
         <Table
           label={t('Audit log')}
@@ -156,12 +184,14 @@ export function Acts() {
         >
           {rows.map((row) => (
             <tr key={row.id} className="align-top">
-              <td>
-                <Time at={row.at} />
+              <td className="whitespace-nowrap">{moment(row.at)}</td>
+              <td className="max-w-48 break-words" title={row.operator}>
+                {row.operator_email ?? row.operator}
               </td>
-              <td className="font-mono text-[12px]">{row.operator}</td>
               <td className="font-medium whitespace-nowrap">{row.what}</td>
-              <td className="font-mono text-[12px]">{row.subject}</td>
+              <td className="max-w-48 break-words">
+                <ActSubject act={row} />
+              </td>
               <State of={row.before} beside={row.after} />
               <State of={row.after} beside={row.before} />
             </tr>
@@ -170,6 +200,24 @@ export function Acts() {
       )}
       <Older list={acts} />
     </>
+  )
+}
+
+function ActSubject({ act: { what, subject, subject_email: email } }: { act: ActView }) {
+  const id = encodeURIComponent(subject)
+  const place = subject.startsWith('acct_')
+    ? `/operator/accounts/${id}`
+    : what.startsWith('top_up.')
+      ? `/operator/payments/${id}`
+      : subject.startsWith('grp_')
+        ? `/operator/groups/${id}`
+        : null
+  const text = email ?? subject
+  if (place === null) return <span className="font-mono text-[12px]">{text}</span>
+  return (
+    <Link href={place} title={subject} className="text-accent underline">
+      {text}
+    </Link>
   )
 }
 

@@ -39,6 +39,7 @@ import {
   Time,
   useAct,
 } from '../ui/kit.tsx'
+import { Filters, useFilters } from '../ui/filters.tsx'
 import { numeric, Older, QueryState, screenReaderOnly, Table } from '../ui/table.tsx'
 
 const parts = [
@@ -70,14 +71,28 @@ function PaymentsHead({ children }: { children?: ReactNode }) {
   )
 }
 
+const topUpStateNames: Readonly<Record<TopUpOfOperatorView['state'], string>> = {
+  open: 'open',
+  paid: 'paid',
+  credited: 'credited',
+  failed: 'failed',
+  expired: 'expired',
+  refunded_part: 'refunded in part',
+  refunded: 'refunded',
+  disputed: 'disputed',
+}
+const processors = ['razorpay', 'stripe', 'sim'] as const
+const paymentFilters = ['account', 'state', 'processor', 'problem', 'from', 'to'] as const
+
 export function AllPayments() {
+  const chosen = useFilters(paymentFilters)
   const list = useInfiniteQuery({
-    queryKey: ['admin', 'top-ups'],
-    queryFn: ({ pageParam }) =>
-      call<Page<TopUpOfOperatorView>>(
-        'GET',
-        `admin/top-ups${pageParam === null ? '' : `?cursor=${pageParam}`}`,
-      ),
+    queryKey: ['admin', 'top-ups', chosen.toString()],
+    queryFn: ({ pageParam }) => {
+      const asked = new URLSearchParams(chosen)
+      if (pageParam !== null) asked.set('cursor', pageParam)
+      return call<Page<TopUpOfOperatorView>>('GET', `admin/top-ups?${asked}`)
+    },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
   })
@@ -85,8 +100,42 @@ export function AllPayments() {
   return (
     <>
       <PaymentsHead />
+      <Filters
+        label={t('Top-ups')}
+        fields={[
+          { name: 'account', label: t('Account'), placeholder: t('Address or id') },
+          {
+            name: 'state',
+            label: t('State'),
+            options: [
+              ['', t('every state')],
+              ...Object.entries(topUpStateNames).map(([value, name]) => [value, t(name)] as const),
+            ],
+          },
+          {
+            name: 'processor',
+            label: t('Paid with'),
+            options: [
+              ['', t('every processor')],
+              ...processors.map((id) => [id, processorName(id)] as const),
+            ],
+          },
+          {
+            name: 'problem',
+            label: t('Problem'),
+            options: [
+              ['', t('with or without')],
+              ['yes', t('to be looked at')],
+            ],
+          },
+          { name: 'from', label: t('From'), type: 'date' },
+          { name: 'to', label: t('To'), type: 'date' },
+        ]}
+      />
       <QueryState query={list} />
-      {list.data && rows.length === 0 && <Empty title={t('Nothing was topped up yet.')} />}
+      {list.data && rows.length === 0 && (
+        <Empty title={chosen.size === 0 ? t('Nothing was topped up yet.') : t('No payment matches.')} />
+      )}
       {rows.length > 0 && (
         <TopUpTable
           label={t('Top-ups')}
@@ -105,14 +154,18 @@ function receiptOf({ receipt }: TopUpOfOperatorView) {
   return receipt
 }
 
-function accountOf({ account }: TopUpOfOperatorView) {
-  return <AccountLink id={account} />
+function accountOf({ account, account_email }: TopUpOfOperatorView) {
+  return <AccountLink id={account} email={account_email} />
 }
 
-function AccountLink({ id }: { id: string }) {
+function AccountLink({ id, email = null }: { id: string; email?: string | null }) {
   return (
-    <Link href={`/operator/accounts/${id}`} className="font-mono text-[12px] text-accent underline">
-      {id}
+    <Link
+      href={`/operator/accounts/${id}`}
+      title={id}
+      className={`relative text-accent underline ${email === null ? 'font-mono text-[12px]' : ''}`}
+    >
+      {email ?? id}
     </Link>
   )
 }
@@ -229,7 +282,7 @@ function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
         </Fact>
         <Fact name={t('Account')}>
           <span className="break-all">
-            <AccountLink id={topUp.account} />
+            <AccountLink id={topUp.account} email={topUp.account_email} />
           </span>
         </Fact>
         <Fact name={t('Credit')}>{usd(topUp.credit_usd)}</Fact>

@@ -10,7 +10,16 @@ import { call } from '../api/call.ts'
 import { Outcome, RequestDetails } from '../pages/requests.tsx'
 import { count, milliseconds, moment, t, usdShort } from '../strings/text.ts'
 import { Badge, Button, Empty, Failure, Loading, PageHead, textOf } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table, wholeRow } from '../ui/table.tsx'
+import {
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  Table,
+  wholeRow,
+  wideOnly,
+} from '../ui/table.tsx'
 
 const filters = ['outcome', 'account', 'model', 'provider', 'key', 'code', 'tag', 'from', 'to', 'id'] as const
 type Filter = (typeof filters)[number]
@@ -118,35 +127,47 @@ function RequestRows({ rows }: { rows: readonly OperatorRequestView[] }) {
       label={t('All calls')}
       columns={[
         t('When'),
-        t('Outcome'),
-        t('Account'),
-        t('Model'),
-        t('Provider'),
-        numeric(t('Tokens')),
-        numeric(t('Time')),
+        wideOnly(t('Outcome')),
+        wideOnly(t('Account')),
+        wideOnly(t('Model')),
+        wideOnly(t('Provider')),
+        wideOnly(numeric(t('Tokens'))),
+        wideOnly(numeric(t('Time'))),
         numeric(t('Cost')),
       ]}
     >
       {rows.map((row) => (
         <tr key={row.id} className="relative hover:bg-paper">
-          <td className="whitespace-nowrap">
-            <Link href={`/operator/requests/${row.id}`} className={wholeRow}>
+          <td className={firstOnPhones}>
+            <Link href={`/operator/requests/${row.id}`} className={`${wholeRow} sm:whitespace-nowrap`}>
               {moment(row.ended_at)}
             </Link>
+            <span className="mt-0.5 flex min-w-0 items-center gap-x-2 sm:hidden">
+              <Outcome row={row} />
+              <span className="truncate text-[12.5px]">{row.account_email ?? row.account ?? '–'}</span>
+            </span>
           </td>
-          <td className="whitespace-nowrap">
+          <td className={`whitespace-nowrap ${notOnPhones}`}>
             <Outcome row={row} />
           </td>
-          <td className="max-w-56 truncate">{row.account_email ?? row.account ?? '–'}</td>
-          <td className="max-w-72 truncate font-mono text-[12.5px]" title={row.model ?? undefined}>
+          <td className={`max-w-56 truncate ${notOnPhones}`}>{row.account_email ?? row.account ?? '–'}</td>
+          <td
+            className={`max-w-72 truncate font-mono text-[12.5px] ${notOnPhones}`}
+            title={row.model ?? undefined}
+          >
             {row.model ?? '–'}
           </td>
-          <td>{row.provider ?? '–'}</td>
-          <td className="num whitespace-nowrap">
+          <td className={notOnPhones}>{row.provider ?? '–'}</td>
+          <td className={`num whitespace-nowrap ${notOnPhones}`}>
             {count(row.prompt_tokens)} → {count(row.completion_tokens)}
           </td>
-          <td className="num">{milliseconds(row.total_ms)}</td>
-          <td className="num">{usdShort(row.cost)}</td>
+          <td className={`num ${notOnPhones}`}>{milliseconds(row.total_ms)}</td>
+          <td className="num">
+            {usdShort(row.cost)}
+            <span className="block max-w-32 truncate font-mono text-[12px] text-muted sm:hidden">
+              {row.model ?? '–'}
+            </span>
+          </td>
         </tr>
       ))}
     </Table>

@@ -8,8 +8,17 @@ import { addressOf } from '../api/address.ts'
 import { call, useSession } from '../api/call.ts'
 import { useTopUps } from '../api/payments.ts'
 import { day, decimal, exact, moment, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
-import { Button, Choice, Failure, Loading, Note, Section, TextField, Time } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { Button, Choice, Failure, Loading, Note, Section, TextField } from '../ui/kit.tsx'
+import {
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  Table,
+  wholeRow,
+  wideOnly,
+} from '../ui/table.tsx'
 import { rateDay } from './top-up.tsx'
 import { inr, poolNames, processorName, TopUpBadges } from './words.tsx'
 
@@ -62,29 +71,37 @@ export function TopUpTable<Row extends TopUpView>({
       label={label}
       columns={[
         t('When'),
-        t('State'),
-        ...(account ? [t('Account')] : []),
-        t('Paid with'),
+        wideOnly(t('State')),
+        ...(account ? [wideOnly(t('Account'))] : []),
+        wideOnly(t('Paid with')),
         numeric(t('Amount')),
-        numeric(t('Credit')),
-        t('Receipt'),
+        wideOnly(numeric(t('Credit'))),
+        wideOnly(t('Receipt')),
       ]}
     >
       {rows.map((topUp) => (
-        <tr key={topUp.id}>
-          <td>
-            <Link href={address(topUp)} className="text-accent underline">
-              <Time at={topUp.created_at} />
+        <tr key={topUp.id} className="relative hover:bg-paper">
+          <td className={firstOnPhones}>
+            <Link href={address(topUp)} className={`${wholeRow} sm:whitespace-nowrap`}>
+              {moment(topUp.created_at)}
             </Link>
+            <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+              <TopUpBadges topUp={topUp} /> {account?.(topUp)}
+            </span>
           </td>
-          <td>
+          <td className={notOnPhones}>
             <TopUpBadges topUp={topUp} />
           </td>
-          {account && <td>{account(topUp)}</td>}
-          <td className="whitespace-nowrap">{processorName(topUp.processor)}</td>
-          <td className="num">{inr(topUp.amount)}</td>
-          <td className="num">{usd(topUp.credit_usd)}</td>
-          <td className="whitespace-nowrap">{topUp.receipt === null ? '–' : receipt(topUp)}</td>
+          {account && <td className={`max-w-56 truncate ${notOnPhones}`}>{account(topUp)}</td>}
+          <td className={`whitespace-nowrap ${notOnPhones}`}>{processorName(topUp.processor)}</td>
+          <td className="num">
+            {inr(topUp.amount)}
+            <span className="block text-[12.5px] text-muted sm:hidden">{usd(topUp.credit_usd)}</span>
+          </td>
+          <td className={`num ${notOnPhones}`}>{usd(topUp.credit_usd)}</td>
+          <td className={`whitespace-nowrap ${notOnPhones}`}>
+            {topUp.receipt === null ? '–' : <span className="relative">{receipt(topUp)}</span>}
+          </td>
         </tr>
       ))}
     </Table>

@@ -44,9 +44,17 @@ import {
   saveFile,
   Section,
   textOf,
-  Time,
 } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import {
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  Table,
+  wholeRow,
+  wideOnly,
+} from '../ui/table.tsx'
 import { poolName, poolNames } from './words.tsx'
 
 const filters = ['model', 'key', 'code'] as const
@@ -482,39 +490,58 @@ function saveCsv(receipt: Receipt): void {
   saveFile(`${receipt.id}.csv`, 'text/csv', rows.map(csvLine).join(''))
 }
 
-export function RequestTable({ rows }: { rows: readonly RequestRowView[] }) {
+/** `place` is where the page of a call is. */
+export function RequestTable({
+  rows,
+  place = '/requests',
+}: {
+  rows: readonly RequestRowView[]
+  place?: string
+}) {
   return (
     <Table
       label={t('Requests')}
       columns={[
         t('When'),
-        t('Model'),
-        t('Key'),
-        t('Outcome'),
-        numeric(t('Tokens in')),
-        numeric(t('Tokens out')),
-        numeric(t('Time')),
+        wideOnly(t('Model')),
+        wideOnly(t('Key')),
+        wideOnly(t('Outcome')),
+        wideOnly(numeric(t('Tokens'))),
+        wideOnly(numeric(t('Time'))),
         numeric(t('Cost')),
       ]}
     >
       {rows.map((row) => (
-        <tr key={row.id} className="hover:bg-paper">
-          <td>
-            <Link href={`/requests/${row.id}`} className="text-accent underline">
-              <Time at={row.ended_at} />
+        <tr key={row.id} className="relative hover:bg-paper">
+          <td className={firstOnPhones}>
+            <Link href={`${place}/${row.id}`} className={`${wholeRow} sm:whitespace-nowrap`}>
+              {moment(row.ended_at)}
             </Link>
+            <span className="mt-0.5 flex min-w-0 items-center gap-x-2 sm:hidden">
+              <Outcome row={row} />
+              <span className="truncate font-mono text-[12px]">{row.model ?? '–'}</span>
+            </span>
           </td>
-          <td className="max-w-72 truncate font-mono text-[12.5px]" title={row.model ?? undefined}>
+          <td
+            className={`max-w-72 truncate font-mono text-[12.5px] ${notOnPhones}`}
+            title={row.model ?? undefined}
+          >
             {row.model ?? '–'}
           </td>
-          <td className="max-w-40 truncate">{row.key === null ? t('chat') : (row.key_name ?? row.key)}</td>
-          <td className="whitespace-nowrap">
+          <td className={`max-w-40 truncate ${notOnPhones}`}>
+            {row.key === null ? t('chat') : (row.key_name ?? row.key)}
+          </td>
+          <td className={`whitespace-nowrap ${notOnPhones}`}>
             <Outcome row={row} />
           </td>
-          <td className="num">{count(row.prompt_tokens)}</td>
-          <td className="num">{count(row.completion_tokens)}</td>
-          <td className="num">{milliseconds(row.total_ms)}</td>
-          <td className="num">{usdShort(row.cost)}</td>
+          <td className={`num ${notOnPhones}`}>
+            {count(row.prompt_tokens)} → {count(row.completion_tokens)}
+          </td>
+          <td className={`num ${notOnPhones}`}>{milliseconds(row.total_ms)}</td>
+          <td className="num">
+            {usdShort(row.cost)}
+            <span className="block text-[12.5px] text-muted sm:hidden">{milliseconds(row.total_ms)}</span>
+          </td>
         </tr>
       ))}
     </Table>

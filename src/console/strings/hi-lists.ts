@@ -1,6 +1,17 @@
 // Hindi: lists of operators, overviews and charts.
 
 export const lists: Readonly<Record<string, string>> = {
+  'every processor': 'हर प्रोसेसर',
+  Problem: 'समस्या',
+  'with or without': 'समस्या हो या न हो',
+  'to be looked at': 'जाँच ज़रूरी',
+  'No payment matches.': 'कोई भुगतान मेल नहीं खाता।',
+  'every act': 'हर काम',
+  'No entry matches.': 'कोई प्रविष्टि मेल नहीं खाती।',
+  'Latest calls': 'हाल की कॉल',
+  'Latest calls with the key': 'इस कुंजी की हाल की कॉल',
+  'All of them': 'सभी',
+  'Latest payments': 'हाल के भुगतान',
   'every state': 'हर स्थिति',
   'This month': 'इस महीने',
   'Last call': 'पिछली कॉल',

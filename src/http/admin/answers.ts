@@ -197,7 +197,9 @@ const act = z.strictObject({
   at: time,
   operator: z.string().describe('The id of an account, or `cli:` and a user of the system.'),
   what: z.string(),
+  operator_email: z.string().nullable().describe('The address of that account; null for a command.'),
   subject: z.string(),
+  subject_email: z.string().nullable().describe('The address, where the subject is an account.'),
   before: z.unknown(),
   after: z.unknown(),
 })

@@ -6,7 +6,7 @@ import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { type AdminRoute, adminRoute, iso } from '../console/route.ts'
-import { requestDetail, requestPage, requestParameters } from '../console/requests.ts'
+import { lastMoment, requestDetail, requestPage, requestParameters, time } from '../console/requests.ts'
 import { whileOpen } from '../intake/read-body.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
@@ -43,6 +43,13 @@ const actParameters = z.strictObject({
     .transform(Number)
     .optional(),
   limit: pageLimit,
+  operator: text
+    .optional()
+    .describe('Who: the id of an account, its address, or `cli:` and a user of the system.'),
+  what: text.optional().describe('What was done, such as `key.revoke`, or the beginning of it: `key`.'),
+  subject: text.optional().describe('Of what: an id, or the address of an account.'),
+  from: time.optional(),
+  to: lastMoment.optional().describe('A time, or a UTC day, which is included.'),
 })
 
 export const insightRoutes: readonly AdminRoute[] = [
@@ -169,10 +176,19 @@ export const insightRoutes: readonly AdminRoute[] = [
       query: actParameters,
     },
     async ({ parts, request }) => {
-      const { cursor, limit } = queryOf(actParameters, request)
-      const acts = await parts.acts.page(limit, cursor)
+      const { cursor, limit, operator, subject, to: until, ...asked } = queryOf(actParameters, request)
+      const [by, of] = [await idOf(parts, operator), await idOf(parts, subject)]
+      const acts = await parts.acts.page(limit, cursor, { ...asked, until, operator: by, subject: of })
       const next = acts.length === limit ? acts.at(-1)!.seq : null
-      const data = acts.map(({ seq, at, ...act }): ActView => ({ id: seq, at: iso(at), ...act }))
+      const data = await Promise.all(
+        acts.map(async ({ seq, at, ...act }): Promise<ActView> => ({
+          id: seq,
+          at: iso(at),
+          ...act,
+          operator_email: await addressOf(parts, act.operator),
+          subject_email: await addressOf(parts, act.subject),
+        })),
+      )
       return { data, has_more: next !== null, next_cursor: next === null ? null : String(next) }
     },
   ),
@@ -194,6 +210,16 @@ export const insightRoutes: readonly AdminRoute[] = [
     },
   ),
 ]
+
+/** What is asked for by an address is looked up by its account’s id. */
+export async function idOf({ accounts }: HttpParts, text: string | undefined): Promise<string | undefined> {
+  return text?.includes('@') ? ((await accounts.findAccount(text))?.id ?? text) : text
+}
+
+/** The address of an account; null for anything else. */
+async function addressOf({ accounts }: HttpParts, id: string): Promise<string | null> {
+  return id.startsWith('acct_') ? ((await accounts.findAccount(id))?.email ?? null) : null
+}
 
 /** Of each kind. */
 const mostFound = 10
@@ -238,9 +264,7 @@ async function allRequests(
   signal: AbortSignal,
 ): Promise<Page<OperatorRequestView>> {
   const named = id === undefined ? {} : { id: requestIdOf(id) ?? id }
-  const whose = account?.includes('@')
-    ? ((await parts.accounts.findAccount(account))?.id ?? account)
-    : account
+  const whose = await idOf(parts, account)
   const page = await requestPage(parts, { ...asked, ...named, account: whose }, signal)
   return { ...page, data: await Promise.all(page.data.map((row) => withAddress(parts, row))) }
 }

@@ -36,14 +36,14 @@ export const requestRoutes: readonly ConsoleRoute[] = [
 ]
 
 const text = z.string().max(200, 'It has at most 200 characters.')
-const time = z
+export const time = z
   .string()
   .regex(/^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/, 'It takes a time such as 2027-01-31T08:00:00Z.')
   .transform((written) => Date.parse(written))
   .pipe(z.number('There is no such time.'))
 
 /** A time, or the end of a day. */
-const lastMoment = z
+export const lastMoment = z
   .string()
   .regex(
     /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/,

@@ -7,13 +7,17 @@ import {
   type EventRecord,
   formatMinor,
   parseMinor,
+  processorIds,
   type Reversal,
   type TopUp,
+  topUpStates,
 } from '../../payments/top-up.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type Acting, type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
 import { amountOf, futureTime, requestId } from '../console/bodies.ts'
+import { idOf } from '../admin/insight.ts'
+import { lastMoment, time } from '../console/requests.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import type {
@@ -34,6 +38,14 @@ const pageParameters = z.strictObject({
   account: z.string().max(128).optional().describe('Only those of this account, by its id.'),
   cursor: z.string().max(128).optional().describe('The `next_cursor` of the page before.'),
   limit: pageLimit,
+})
+const topUpParameters = pageParameters.extend({
+  account: z.string().max(256).optional().describe('Only those of this account, by its id or its address.'),
+  state: z.enum(topUpStates).optional(),
+  processor: z.enum(processorIds).optional(),
+  problem: z.literal('yes').optional().describe('Only those that an operator has to look at.'),
+  from: time.optional().describe('When it was opened.'),
+  to: lastMoment.optional().describe('A time, or a UTC day, which is included.'),
 })
 const ofAccount = pageParameters.pick({ account: true })
 
@@ -68,14 +80,18 @@ const topUpRoutes: readonly AdminRoute[] = [
       path: 'top-ups',
       id: 'listTopUps',
       summary: 'List top-ups, the newest first',
-      query: pageParameters,
+      query: topUpParameters,
     },
     async ({ parts, request }) => {
-      const { account = null, cursor = null, limit } = queryOf(pageParameters, request)
-      const topUps = await parts.paymentStore.listTopUps(account, limit + 1, cursor)
-      const shown = topUps.slice(0, limit)
+      const asked = queryOf(topUpParameters, request)
+      const { account, cursor = null, limit, state, processor, from, to: until } = asked
+      const problem = asked.problem === 'yes' ? (true as const) : undefined
+      const filter = { state, processor, problem, from, until }
+      const whose = (await idOf(parts, account)) ?? null
+      const topUps = await parts.paymentStore.listTopUps(whose, limit + 1, cursor, filter)
+      const shown = await Promise.all(topUps.slice(0, limit).map((topUp) => ofOperator(parts, topUp)))
       const more = topUps.length > limit
-      return { data: shown.map(ofOperator), has_more: more, next_cursor: more ? shown.at(-1)!.id : null }
+      return { data: shown, has_more: more, next_cursor: more ? shown.at(-1)!.id : null }
     },
   ),
   adminRoute(
@@ -298,20 +314,22 @@ export async function endSubscription(
   return periods
 }
 
-async function whole({ paymentStore }: HttpParts, id: string): Promise<TopUpDetailView> {
+async function whole(parts: HttpParts, id: string): Promise<TopUpDetailView> {
+  const { paymentStore } = parts
   const topUp = await paymentStore.findTopUp(id)
   if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
   return {
-    ...ofOperator(topUp),
+    ...(await ofOperator(parts, topUp)),
     events: (await paymentStore.listEvents(id, listed)).map(eventView),
     reversals: (await paymentStore.reversalsOf(id)).map(reversalView),
   }
 }
 
-function ofOperator(topUp: TopUp): TopUpOfOperatorView {
+async function ofOperator({ accounts }: HttpParts, topUp: TopUp): Promise<TopUpOfOperatorView> {
   return {
     ...viewOf(topUp),
     account: topUp.account,
+    account_email: (await accounts.findAccount(topUp.account))?.email ?? null,
     reference: topUp.reference,
     checked_at: isoOrNull(topUp.checkedAt),
   }

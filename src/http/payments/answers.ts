@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
-import { processorIds } from '../../payments/top-up.ts'
+import { processorIds, topUpStates } from '../../payments/top-up.ts'
 import { type Answers, data, pageOf, time, usd, type Wire } from '../docs/operation.ts'
 
 const rupees = z.string().describe('Rupees, a decimal string.')
@@ -12,7 +12,7 @@ const iso = z.iso.datetime()
 export const topUp = z.strictObject({
   id: z.string(),
   state: z
-    .enum(['open', 'paid', 'credited', 'failed', 'expired', 'refunded_part', 'refunded', 'disputed'])
+    .enum(topUpStates)
     .describe(
       'Money may still arrive after `failed` and `expired`; credit is there from `credited` on, and goes with refunds',
     ),
@@ -134,6 +134,7 @@ export const paymentAnswers: Answers = {
 
 const topUpOfOperator = topUp.extend({
   account: z.string(),
+  account_email: z.string().nullable().describe('The address of the account.'),
   reference: z.string().nullable().describe("The processor's id of the page that it is paid on."),
   checked_at: time.nullable().describe('When the processor was last asked.'),
 })

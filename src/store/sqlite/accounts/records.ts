@@ -4,7 +4,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { SettingsRow, SettingsStore } from '../../../accounts/console-settings.ts'
-import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
+import type { Act, ActFilter, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
 import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
 import type { McpServerRow, McpServerStore } from '../../../accounts/mcp-server.ts'
 import { inTransaction, numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
@@ -119,15 +119,13 @@ const rowOf = recordReader<Row<'mcpServer'>>()({ created_at: Number, changed_at:
 const largestPage = 1_000
 
 export class SqliteActs implements ActLog {
+  readonly #database: Database
   readonly #insert: Statement
-  readonly #page: Statement<Row<'act'>, [number, number]>
 
   constructor(database: Database) {
+    this.#database = database
     this.#insert = database.prepare(
       'INSERT INTO act (at, operator, what, subject, before, after) VALUES (?,?,?,?,?,?)',
-    )
-    this.#page = database.prepare<Row<'act'>, [number, number]>(
-      'SELECT * FROM act WHERE seq < ? ORDER BY seq DESC LIMIT ?',
     )
   }
 
@@ -135,8 +133,26 @@ export class SqliteActs implements ActLog {
     orUnavailable(() => this.#insert.run(at, operator, what, subject, jsonOf(before), jsonOf(after)))
   }
 
-  page(limit: number, before: number = Number.MAX_SAFE_INTEGER): readonly LoggedAct[] {
-    return orUnavailable(() => this.#page.all(before, Math.min(limit, largestPage))).map(actOf)
+  page(
+    limit: number,
+    before: number = Number.MAX_SAFE_INTEGER,
+    { operator, what, subject, from, until }: ActFilter = {},
+  ): readonly LoggedAct[] {
+    const conditions: (readonly [text: string, value: string | number | undefined])[] = [
+      ['operator = ?', operator],
+      ['subject = ?', subject],
+      // `key` is every act on keys, and `key.revoke` one kind.
+      ["what || '.' >= ? || '.'", what],
+      ["what || '.' < ? || '/'", what],
+      ['at >= ?', from],
+      ['at < ?', until],
+    ]
+    const asked = conditions.flatMap(([text, value]) => (value === undefined ? [] : [[text, value] as const]))
+    const statement = this.#database.query<Row<'act'>, (string | number)[]>(
+      `SELECT * FROM act WHERE ${['seq < ?', ...asked.map(([text]) => text)].join(' AND ')} ORDER BY seq DESC LIMIT ?`,
+    )
+    const values = asked.map(([, value]) => value)
+    return orUnavailable(() => statement.all(before, ...values, Math.min(limit, largestPage))).map(actOf)
   }
 }
 

@@ -12,6 +12,7 @@ import type {
   Reversal,
   TooManyUnpaid,
   TopUp,
+  TopUpFilter,
   UnpaidLimit,
 } from '../../../payments/top-up.ts'
 import {
@@ -84,8 +85,23 @@ export class SqlitePayments implements PaymentStore {
     return row ? topUpOf(row) : undefined
   }
 
-  listTopUps(account: string | null, limit: number, before: string | null): readonly TopUp[] {
-    return orUnavailable(() => this.#sql().list.all({ account, before, limit })).map(topUpOf)
+  listTopUps(
+    account: string | null,
+    limit: number,
+    before: string | null,
+    { state, processor, problem, from, until }: TopUpFilter = {},
+  ): readonly TopUp[] {
+    const asked = {
+      account,
+      before,
+      limit,
+      state: state ?? null,
+      processor: processor ?? null,
+      problem: problem === true ? 1 : null,
+      from: from ?? null,
+      until: until ?? null,
+    }
+    return orUnavailable(() => this.#sql().list.all(asked)).map(topUpOf)
   }
 
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): TopUp {
@@ -216,8 +232,11 @@ function statements(database: Database) {
     byReference: topUp('processor = ? AND reference = ?'),
     byPayment: topUp('processor = ? AND payment_id = ?'),
     underKey: topUp('account = ? AND idempotency_key = ?'),
-    list: database.prepare<Row<'topUp'>, [{ account: string | null; before: string | null; limit: number }]>(
+    list: database.prepare<Row<'topUp'>, [Readonly<Record<string, string | number | null>>]>(
       `SELECT * FROM top_up WHERE ($account IS NULL OR account = $account)
+         AND ($state IS NULL OR state = $state) AND ($processor IS NULL OR processor = $processor)
+         AND ($problem IS NULL OR problem IS NOT NULL)
+         AND ($from IS NULL OR created_at >= $from) AND ($until IS NULL OR created_at < $until)
          AND ($before IS NULL OR (created_at, id) < (SELECT created_at, id FROM top_up WHERE id = $before))
        ORDER BY created_at DESC, id DESC LIMIT $limit`,
     ),
