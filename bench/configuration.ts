@@ -13,5 +13,7 @@ providers:
   bench-claude: { protocol: anthropic-messages, base_url: "${origin}/v1", api_key: bench }
   bench-gemini: { protocol: gemini, base_url: "${origin}/v1", api_key: bench }
 models:${['bench/fixed', 'bench/drip', 'bench-claude/fixed', 'bench-gemini/fixed'].map(model).join('')}
+  - id: bench-route
+    route: { to: [bench/fixed, bench/drip] }
 `
 }

@@ -36,6 +36,8 @@ const targets = {
   /** Processor time of a call with a large prompt, of the bare proxy's; and where its prefix came before, of the first. */
   agentOfProxy: 3,
   againOfFirst: 0.6,
+  /** Processor time of a call of a route, of one of the model that serves it. */
+  routeOfModel: 1.03,
 }
 
 const { values: flags } = parseArgs({
@@ -54,6 +56,9 @@ const rounds = flags.quick ? 1 : Number(flags.rounds)
  * not by time, as a busy machine is warm later; by time for what makes so few.
  */
 const warmUp = flags.quick ? { calls: 1, seconds: 1 } : { calls: 16_000, seconds: 24 }
+
+/** Pairs of a plain model and a route in front of it for each round: what differs is less than what drifts. */
+const pairsOfRound = 4
 
 interface Target {
   readonly name: string
@@ -202,6 +207,7 @@ async function measureAll(): Promise<void> {
       pid,
     }))
     judge(await measureCells([...references, ...gateways]))
+    await measureRoute(gateways[0]!)
   } finally {
     await earlier?.stop()
     await weir.stop()
@@ -250,6 +256,36 @@ async function calibrate(): Promise<void> {
 
 function startProxy({ origin }: Started): Promise<Started> {
   return startScript(gatewayCore, 'proxy.ts', [origin], manyRequests)
+}
+
+/** What a route adds to a call: the two alternate, so that drift strikes both. */
+async function measureRoute(weir: Target): Promise<void> {
+  if (!'route'.includes(flags.only)) return
+  const route: Cell = { ...wholeAt32, name: 'whole, route', model: 'bench-route', translated: true }
+  await run(weir, wholeAt32, seconds)
+  await run(weir, route, seconds)
+  const samples = { plain: [] as Sample[], route: [] as Sample[] }
+  for (let pair = 0; pair < rounds * pairsOfRound; pair++) {
+    const turn = [wholeAt32, route]
+    for (const cell of pair % 2 === 0 ? turn : turn.toReversed())
+      samples[cell === route ? 'route' : 'plain'].push(await run(weir, cell, seconds))
+  }
+  print(wholeAt32, 'weir', samples.plain)
+  print(route, 'weir', samples.route)
+  const ratios = (of: (sample: Sample) => number) =>
+    samples.route.map((each, at) => of(each) / of(samples.plain[at]!))
+  const time = ratios(({ cpu, perSecond }) => cpu / perSecond)
+  const most = targets.routeOfModel
+  const verdict = median(time) <= most ? 'pass' : 'FAIL'
+  console.log(
+    `  ${verdict}  a route: processor time of a call, of a plain model's: ${spread(time, 3)} (at most ${most})`,
+  )
+  console.log(
+    `        throughput of a plain model: ${spread(
+      ratios(({ perSecond }) => perSecond),
+      3,
+    )}`,
+  )
 }
 
 /** Measures each cell in rounds in which each target has a turn, and prints the medians. */

@@ -7,8 +7,8 @@ export function median(values: readonly number[]): number {
 }
 
 /** The median and, of several values, the least and the greatest: `0.72 (0.70 to 0.75)`. */
-export function spread(values: readonly number[]): string {
-  const middle = median(values).toFixed(2)
+export function spread(values: readonly number[], decimals = 2): string {
+  const middle = median(values).toFixed(decimals)
   if (values.length < 2) return middle
-  return `${middle} (${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)})`
+  return `${middle} (${Math.min(...values).toFixed(decimals)} to ${Math.max(...values).toFixed(decimals)})`
 }

@@ -144,18 +144,15 @@ export function buildCatalog(input: CatalogInput): Catalog {
       const inner = routes.get(name)
       return inner ? modelsOf(inner.route, seen) : (servedToday(name) ?? [])
     })
-  const virtual = new Map<string, { readonly model: Model; readonly members: readonly Model[] }>()
+  /** Virtual models as they are on one day: what else they depend on is the same for as long as this catalog. */
+  const virtual = new Map<string, { readonly model: Model | undefined; readonly day: string }>()
   const findRoute = (entry: RouteEntry): Model | undefined => {
-    const members = modelsOf(entry.route)
-    if (members.length === 0) return undefined
+    const day = today()
     const known = virtual.get(entry.id)
-    if (
-      known?.members.every((member, at) => member === members[at]) &&
-      known.members.length === members.length
-    )
-      return known.model
-    const model = virtualModel(entry, members)
-    virtual.set(entry.id, { model, members })
+    if (known?.day === day) return known.model
+    const members = modelsOf(entry.route)
+    const model = members.length === 0 ? undefined : virtualModel(entry, members)
+    virtual.set(entry.id, { model, day })
     return model
   }
   const servedToday = (id: string) => (isRetired(rows.get(id), today()) ? undefined : findListed(id))

@@ -2,8 +2,7 @@
 
 import { type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { ModelRoute } from '../catalog/route.ts'
-import type { Model, Offer } from '../catalog/row.ts'
+import { isVirtual, type Model, type Offer, type VirtualModel } from '../catalog/row.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree, priceOfNothing, testPriceVersion } from '../credits/price.ts'
@@ -102,7 +101,7 @@ export async function admit(parts: AdmissionParts, call: AskedCall, purpose: Pur
   const balance = await parts.ledger.balance(payerOf(caller))
   const { model: id, fallbacks } = request.envelope
   const listed = parts.catalog.resolve(id)
-  const route = listed.route && admitRoute(parts, call, { ...listed, route: listed.route }, purpose, balance)
+  const route = isVirtual(listed) ? admitRoute(parts, call, listed, purpose, balance) : undefined
   const models = route ? [...route.members] : [admitModel(parts, call, listed, purpose, balance)]
   const warnings = request.warnings ?? noWarnings
   if (fallbacks.length === 0) return { models, warnings, balance, route }
@@ -136,7 +135,7 @@ function admitModel(
 function admitRoute(
   parts: AdmissionParts,
   call: AskedCall,
-  virtual: Model & { readonly route: ModelRoute },
+  virtual: VirtualModel,
   purpose: Purpose,
   balance: Balance,
 ): RouteChoice {
@@ -179,8 +178,7 @@ function addFallback(
     throw error
   }
   try {
-    if (listed.route)
-      models.push(...admitRoute(parts, call, { ...listed, route: listed.route }, purpose, balance).members)
+    if (isVirtual(listed)) models.push(...admitRoute(parts, call, listed, purpose, balance).members)
     else models.push(admitModel(parts, call, listed, purpose, balance))
     return undefined
   } catch (error) {

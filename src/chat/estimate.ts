@@ -1,7 +1,7 @@
 // What a call would cost, without making it.
 
 import { type Caller, mayUse, payerOf } from '../accounts/account.ts'
-import type { Model, Offer } from '../catalog/row.ts'
+import { isVirtual, type Model, type Offer } from '../catalog/row.ts'
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import { noUsage } from '../conversation/usage.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
@@ -117,9 +117,7 @@ export async function estimate(
 /** The model, or the members of a virtual one in the order in which they would be asked. */
 function estimatedModels(parts: ChatParts, call: Pick<IncomingCall, 'caller' | 'request'>): readonly Model[] {
   const listed = parts.catalog.resolve(call.request.envelope.model)
-  const models = listed.route
-    ? chooseMembers(parts, { ...listed, route: listed.route }, call).members
-    : [listed]
+  const models = isVirtual(listed) ? chooseMembers(parts, listed, call).members : [listed]
   return call.caller.mode === 'test' ? models.map(testModel) : models
 }
 

@@ -57,19 +57,36 @@ export function candidatesFor(
   rotation: string,
   n: number,
 ): readonly Candidate[] {
+  if (routing !== anywhere || n !== 1) {
+    const usable = routedOffers(models, providers, routing, rotation, n)
+    if (usable.length === 0) throw noneLeft(models, providers, routing)
+    return usable
+  }
   const [only] = models
-  if (only === undefined || models.length > 1 || routing !== anywhere || n !== 1)
-    return routedOffers(models, providers, routing, rotation, n)
-  const known = ofModel.get(only)
+  const usable =
+    only !== undefined && models.length === 1
+      ? anyOffers(only, providers, rotation)
+      : models.flatMap((model) => anyOffers(model, providers, rotation))
+  if (usable.length === 0) throw noneLeft(models, providers, routing)
+  return usable
+}
+
+/** The candidates of a model for a call with nothing to say about its routing; none if no provider of it is set up. */
+function anyOffers(
+  model: Model,
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  rotation: string,
+): readonly Candidate[] {
+  const known = ofModel.get(model)
   if (known?.providers === providers) return known.candidates
-  const candidates = routedOffers(models, providers, routing, rotation, n)
+  const candidates = routedOffers([model], providers, anywhere, rotation, 1)
   // Several keys of a provider rotate, and so do its deployments.
   if (candidates.every(({ provider }) => provider.keys.length === 1 && provider.deployment === undefined))
-    ofModel.set(only, { providers, candidates })
+    ofModel.set(model, { providers, candidates })
   return candidates
 }
 
-/** The candidates of a model that are the same for every call with nothing to say about its routing. */
+/** The candidates of a model that are the same for every such call. */
 const ofModel = new WeakMap<
   Model,
   { readonly providers: ReadonlyMap<string, ConfiguredProvider>; readonly candidates: readonly Candidate[] }
@@ -99,9 +116,7 @@ function routedOffers(
           candidates.push({ model, offer, provider: speaking(provider), key, ...tiered })
     }
   }
-  const usable = routing.allowFallbacks ? candidates : withoutFallbacks(candidates)
-  if (usable.length > 0) return usable
-  throw noneLeft(models, providers, routing)
+  return routing.allowFallbacks ? candidates : withoutFallbacks(candidates)
 }
 
 function tierOf({ price }: Offer, { serviceTier }: SizedRouting): Pick<Candidate, 'serviceTier'> | undefined {
@@ -111,7 +126,7 @@ function tierOf({ price }: Offer, { serviceTier }: SizedRouting): Pick<Candidate
 
 /** Another key of the same offer is not a fallback. */
 function withoutFallbacks(candidates: readonly Candidate[]): readonly Candidate[] {
-  return candidates.filter(({ offer }) => offer === candidates[0]!.offer)
+  return candidates.filter(({ offer }) => offer === candidates[0]?.offer)
 }
 
 /** Why no offer is left: the client can change the rules of its request, a missing key is for the operator to add. */

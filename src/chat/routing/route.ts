@@ -1,6 +1,6 @@
 // Virtual models: which member of a route serves a call, why, and what the route adds to the request.
 
-import type { Model } from '../../catalog/row.ts'
+import type { Model, VirtualModel } from '../../catalog/row.ts'
 import type { ModelRoute, RouteDefaults } from '../../catalog/route.ts'
 import type { ChatRequest, Message } from '../../conversation/request.ts'
 import type { Price } from '../../credits/price.ts'
@@ -34,14 +34,10 @@ const exploredOf = 20
  * The members of a virtual model for a call. A session stays with the member that has served it, since that one's cache
  * knows its prompt: whether it is well, dispatch sees.
  */
-export function chooseMembers(
-  parts: RouteParts,
-  virtual: Model & { readonly route: ModelRoute },
-  call: RoutedCall,
-): RouteChoice {
+export function chooseMembers(parts: RouteParts, virtual: VirtualModel, call: RoutedCall): RouteChoice {
   const { id, route } = virtual
   const refused: { model: string; reason: string }[] = []
-  const ranked = [...new Set(rankMembers(parts, id, route, call, refused))]
+  const ranked = withoutRepeats(rankMembers(parts, id, route, call, refused))
   const text = sessionOf(call.request)
   const session = text === undefined ? undefined : `${call.caller.account.id} ${id} ${Bun.hash(text)}`
   const before = session === undefined ? undefined : parts.routeSessions.get(session)
@@ -65,14 +61,22 @@ function rankMembers(
   call: RoutedCall,
   refused: { model: string; reason: string }[],
 ): readonly Model[] {
-  const known = members.flatMap(({ id: member, weight }) => {
+  const known: Weighted[] = []
+  for (const { id: member, weight } of members) {
     const model = parts.catalog.member(member)
     if (model === undefined) refused.push({ model: member, reason: 'not_sold' })
-    return model === undefined ? [] : [{ model, weight }]
-  })
-  return byPick(parts, id, pick, known, call).flatMap((model) =>
+    else known.push({ model, weight })
+  }
+  const ranked = byPick(parts, id, pick, known, call)
+  if (ranked.every((model) => model.route === undefined)) return ranked
+  return ranked.flatMap((model) =>
     model.route === undefined ? [model] : rankMembers(parts, model.id, model.route, call, refused),
   )
+}
+
+function withoutRepeats(models: readonly Model[]): readonly Model[] {
+  const isRepeated = models.some((model, at) => models.indexOf(model) !== at)
+  return isRepeated ? [...new Set(models)] : models
 }
 
 interface Weighted {
@@ -158,6 +162,8 @@ export function routeNote(
   served: Model,
   attempts: readonly Attempt[],
 ): RouteNote {
+  // Most calls are served by the first.
+  if (members[0]?.id === served.id) return { id, model: served.id, reason, passedOver: refused }
   const at = members.findIndex((model) => model.id === served.id)
   const earlier = at < 0 ? members : members.slice(0, at)
   const failureOf = (model: Model) =>
@@ -177,6 +183,7 @@ export function routeNote(
 
 /** The call with what its route adds where the client says nothing. */
 export function withRouteDefaults(call: IncomingCall, { defaults }: RouteChoice): IncomingCall {
+  if (Object.keys(defaults).length === 0) return call
   const { system, max_cost, max_tokens, cache } = defaults
   const { request } = call
   const { envelope } = request

@@ -2,7 +2,7 @@
 // wins; each change can be taken back.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
@@ -486,11 +486,16 @@ test.skipIf(process.platform !== 'linux')(
       const answers = await Promise.all(Array.from({ length: 16 }, () => ask(weir, weir.key)))
       expect(new Set(answers.map(({ text }) => text.includes(`"${word}"`)))).toEqual(new Set([true]))
     }
-    // A limit of the file, read again, holds in them as well.
+    // So do they of a file that is read again.
+    const { file } = await runJson<{ file: string }>(weir, 'config', 'show')
+    writeFileSync(file, configOf({ server: { workers: 2 }, aliases: { quick: 'lab/m' } }))
+    expect((await ask(weir, weir.key, 'quick')).status).toBe(400)
     expect(await operator.do('POST', 'config/reload', {})).toMatchObject({
       status: 200,
-      json: { applied: false },
+      json: { applied: true, changes: [{ setting: 'aliases.quick', restart: false }] },
     })
+    const answers = await Promise.all(Array.from({ length: 16 }, () => ask(weir, weir.key, 'quick')))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
   },
   60_000,
 )
