@@ -656,4 +656,15 @@ ALTER TABLE "account" ADD COLUMN "monthly_credit" bigint;ALTER TABLE "usage_day"
   FROM usage_day GROUP BY 1, 2, 3;
 `,
   },
+  {
+    name: '0002_chat_places',
+    sql: `CREATE TABLE "saved_prompt" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"account" text COLLATE "C" NOT NULL,
+	"name" text COLLATE "C" NOT NULL,
+	"text" text COLLATE "C" NOT NULL,
+	"changed_at" bigint NOT NULL
+);
+ALTER TABLE "conversation" ADD COLUMN "folder" text COLLATE "C";ALTER TABLE "conversation" ADD COLUMN "pinned" bigint DEFAULT 0 NOT NULL;ALTER TABLE "conversation" ADD COLUMN "settings" text COLLATE "C";CREATE INDEX "saved_prompt_account" ON "saved_prompt" USING btree ("account");`,
+  },
 ]

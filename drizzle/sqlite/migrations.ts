@@ -879,4 +879,16 @@ INSERT INTO usage_month (month, account, \`key\`, days, calls, errors, input_tok
   FROM usage_day GROUP BY 1, 2, 3;
 `,
   },
+  {
+    name: '0035_chat_places',
+    sql: `CREATE TABLE \`saved_prompt\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`name\` text NOT NULL,
+	\`text\` text NOT NULL,
+	\`changed_at\` integer NOT NULL
+) STRICT;
+CREATE INDEX \`saved_prompt_account\` ON \`saved_prompt\` (\`account\`);ALTER TABLE \`conversation\` ADD \`folder\` text;ALTER TABLE \`conversation\` ADD \`pinned\` integer DEFAULT 0 NOT NULL;ALTER TABLE \`conversation\` ADD \`settings\` text;
+`,
+  },
 ]

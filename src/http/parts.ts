@@ -35,7 +35,8 @@ import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions
 import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { BackgroundResponses } from '../responses/background.ts'
 import type { ItemConversationStore } from '../responses/item-conversations.ts'
-import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
+import type { ConversationStore, PromptStore } from '../responses/conversation-store.ts'
+import type { ResponseStore } from '../responses/response-store.ts'
 import type { ParsedResponses } from '../responses/recall.ts'
 import type { FreeCredit } from './intake/free-credit.ts'
 import type { FreeReading, HookLimit, RequestLimiter } from './intake/paid/limits.ts'
@@ -310,6 +311,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** Erases what a deleted account has asked and was answered. Rejects with `store_unavailable`. */
   readonly eraseContents: (account: string) => Promise<void>
   readonly conversations: ConversationStore
+  readonly prompts: PromptStore
   /** Records of calls and charges. */
   readonly requests: RequestReader
   readonly usage: UsageReader

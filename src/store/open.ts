@@ -18,7 +18,8 @@ import {
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
 import { SqliteBackground } from './sqlite/calls/background.ts'
 import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
-import { SqliteConversations, SqliteResponses } from './sqlite/calls/response-store.ts'
+import { SqliteConversations, SqlitePrompts } from './sqlite/calls/conversations.ts'
+import { SqliteResponses } from './sqlite/calls/response-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
 import { SqliteIdempotency } from './sqlite/calls/idempotency.ts'
@@ -218,6 +219,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       },
     }),
     conversations: new SqliteConversations(database),
+    prompts: new SqlitePrompts(database),
     requestLog,
     requests: new SqliteRequestReader(
       database,

@@ -481,10 +481,30 @@ function recordTables(c: typeof columns) {
       title: c.string('title').notNull(),
       model: c.string('model'),
       lastResponse: c.string('last_response'),
+      folder: c.string('folder'),
+      pinned: c
+        .flag('pinned')
+        .notNull()
+        .default(sql`0`),
+      /** Instructions and parameters of its questions. */
+      settings: c.json('settings'),
       createdAt: c.time('created_at').notNull(),
       updatedAt: c.time('updated_at').notNull(),
     },
     (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
+  )
+
+  /** Texts that an account keeps to ask with again. */
+  const savedPrompt = c.table(
+    'saved_prompt',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      name: c.string('name').notNull(),
+      text: c.string('text').notNull(),
+      changedAt: c.time('changed_at').notNull(),
+    },
+    (t) => [c.index('saved_prompt_account').on(t.account)],
   )
 
   /** What the gateway notes of its own upkeep, by name: see notify/upkeep.ts. */
@@ -627,6 +647,7 @@ function recordTables(c: typeof columns) {
     itemConversation,
     itemConversationItem,
     conversation,
+    savedPrompt,
     usageDay,
     usageTotal,
     usageMonth,
@@ -659,6 +680,7 @@ export const {
   server,
   session,
   signature,
+  savedPrompt,
   ticket,
 } = tables
 export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables

@@ -26,7 +26,8 @@ import type {
 import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
 import type { ItemConversationStore } from '../responses/item-conversations.ts'
-import type { ConversationStore, ResponseStore } from '../responses/response-store.ts'
+import type { ConversationStore, PromptStore } from '../responses/conversation-store.ts'
+import type { ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
@@ -49,6 +50,7 @@ export interface Store {
   readonly background: BackgroundStore
   readonly itemConversations: ItemConversationStore & Sweepable
   readonly conversations: ConversationStore
+  readonly prompts: PromptStore
   readonly requestLog: RequestLogWriter
   readonly requests: RequestReader & RequestFollower
   readonly usage: UsageReader

@@ -44,6 +44,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'poolNames[movement.pool]': poolNames,
   'poolRules[type]': [['pages/words.tsx', 'const poolRules:', valueOf]],
   'toolNames[tool.kind] ?? tool.kind': [['chat/turn-view.tsx', 'const toolNames:', valueOf]],
+  'effortNames[each]': [['chat/conversation-settings.tsx', 'const effortNames:', valueOf]],
   'headings[heading]': [['chat/model-picker.tsx', 'const headings:', valueOf]],
   'kinds[group.kind]': [['palette.tsx', 'const kinds:', valueOf]],
   'themeNames[each]': themeNames,

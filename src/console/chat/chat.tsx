@@ -8,7 +8,8 @@ import { t, usd, usdShort } from '../strings/text.ts'
 import { Button, Failure, Loading, Note, saveFile } from '../ui/kit.tsx'
 import { isBoolean, useRemembered } from '../ui/remembered.ts'
 import { Composer } from './composer.tsx'
-import { Conversations, Rename } from './conversation-list.tsx'
+import { Conversations } from './conversation-list.tsx'
+import { Arrange, AskWith } from './conversation-settings.tsx'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { type AskedTurn, type OpenThread, useThread } from './open-thread.ts'
 import type { Answer, Approval, Attachment, ChatTurn } from './thread.ts'
@@ -41,7 +42,7 @@ export default function Chat() {
     const model = picked ?? pickedOf((await refetch({ cancelRefetch: false })).data ?? [])
     if (!model) return false
     setDraft(null)
-    const all = [...new Set([...servers, ...more])]
+    const all = shown.temporary ? [] : [...new Set([...servers, ...more])]
     void thread.send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
     return true
   }
@@ -87,10 +88,30 @@ export default function Chat() {
             dir="auto"
             className="min-w-0 flex-1 truncate font-medium max-sm:order-last max-sm:basis-full max-sm:px-2"
           >
-            {title || t('New chat')}
+            {shown.temporary ? t('Temporary chat') : title || t('New chat')}
           </h1>
           {id !== undefined && title !== '' && (
-            <Rename title={title} onRename={(name) => thread.rename(name)} />
+            <Arrange
+              conversation={{ title, folder: shown.folder, pinned: shown.pinned }}
+              onArrange={(arrangement) => thread.arrange(arrangement)}
+            />
+          )}
+          <AskWith
+            settings={shown.settings}
+            reasons={picked?.reasoning ?? false}
+            onSettings={(settings) => thread.askWith(settings)}
+          />
+          {id === undefined && turns.length === 0 && (
+            <button
+              type="button"
+              aria-pressed={shown.temporary}
+              onClick={() => thread.setTemporary(!shown.temporary)}
+              className={`inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium ${
+                shown.temporary ? 'bg-accent text-accent-ink' : 'text-accent hover:bg-accent-soft'
+              }`}
+            >
+              {t('Temporary')}
+            </button>
           )}
           {turns.length > 0 && (
             <Button
@@ -119,7 +140,9 @@ export default function Chat() {
                 {t('What was said here is not stored any more. Your next question begins anew.')}
               </Note>
             )}
-            {!loading && turns.length === 0 && error === null && !shown.forgotten && <Greeting />}
+            {!loading && turns.length === 0 && error === null && !shown.forgotten && (
+              <Greeting temporary={shown.temporary} />
+            )}
             {turns.map((turn, index) => (
               <TurnView
                 key={turn.key}
@@ -153,6 +176,7 @@ export default function Chat() {
               onSearches={setSearches}
               servers={servers}
               onServers={setServers}
+              takesServers={!shown.temporary}
               onCancel={() => setDraft(null)}
               onStop={() => thread.stop()}
               onSend={(text, attachments) =>
@@ -188,7 +212,19 @@ interface Draft {
   readonly attachments: readonly Attachment[]
 }
 
-function Greeting() {
+function Greeting({ temporary }: { temporary: boolean }) {
+  if (temporary) {
+    return (
+      <div className="py-16 text-center">
+        <p className="text-lg font-semibold">{t('Temporary chat')}</p>
+        <p className="mx-auto mt-2 max-w-md text-muted">
+          {t(
+            'Nothing that is said here is stored: it is gone when you leave this page. What it costs stands in the list of requests.',
+          )}
+        </p>
+      </div>
+    )
+  }
   return (
     <div className="py-16 text-center">
       <p className="text-lg font-semibold">{t('Ask something.')}</p>

@@ -14,6 +14,7 @@ import { Link } from 'wouter'
 import { queryClient, useMcpServers } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Dialog, Failure, Loading } from '../ui/kit.tsx'
+import { PromptList, promptNameIn, PromptsDialog, usePromptList } from './prompts.tsx'
 import type { Attachment } from './thread.ts'
 
 interface ComposerProps {
@@ -29,6 +30,8 @@ interface ComposerProps {
   /** The MCP servers whose tools they may use. */
   readonly servers: readonly string[]
   readonly onServers: (names: readonly string[]) => void
+  /** Whether tools of servers can be used: a call that waits for permission has to be stored. */
+  readonly takesServers: boolean
   /** Resolves with whether it was sent. */
   readonly onSend: (text: string, attachments: readonly Attachment[]) => Promise<boolean>
   readonly onStop: () => void
@@ -44,6 +47,7 @@ export function Composer({
   onSearches,
   servers,
   onServers,
+  takesServers,
   onSend,
   onStop,
   onCancel,
@@ -110,7 +114,18 @@ export function Composer({
     setText((now) => (now === text ? '' : now))
     keep(latest.current.filter((file) => !attachments.includes(file)))
   }
+  const [library, setLibrary] = useState(false)
+  const takePrompt = (prompt: string) => {
+    setText(prompt)
+    setLibrary(false)
+    box.current?.focus()
+  }
+  const prompts = usePromptList(text, takePrompt)
   const onKey = (event: KeyboardEvent) => {
+    if (!event.nativeEvent.isComposing && !event.shiftKey && prompts.onKey(event.key)) {
+      event.preventDefault()
+      return
+    }
     if (event.key === 'Escape' && busy) onStop()
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
@@ -120,93 +135,117 @@ export function Composer({
     if (clipboardData.files.length > 0) void add(clipboardData.files)
   }
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault()
-        void send()
-      }}
-      className="rounded-lg border border-line-strong bg-panel p-2"
-    >
-      {attachments.length > 0 && (
-        <ul className="mb-2 flex flex-wrap gap-2">
-          {attachments.map(({ name, type, data }, index) => (
-            <li key={index} className="card flex items-center gap-1.5 py-0.5 pl-2 text-[12.5px]">
-              {type.startsWith('image/') && <img src={data} alt="" className="size-6 rounded object-cover" />}
-              <span className="max-w-40 truncate">{name}</span>
-              <Button
-                small
-                look="quiet"
-                aria-label={t('Remove {name}', { name })}
-                onClick={() => keep(attachments.filter((_, other) => other !== index))}
-              >
-                ✕
+    <>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          void send()
+        }}
+        className="rounded-lg border border-line-strong bg-panel p-2"
+      >
+        {attachments.length > 0 && (
+          <ul className="mb-2 flex flex-wrap gap-2">
+            {attachments.map(({ name, type, data }, index) => (
+              <li key={index} className="card flex items-center gap-1.5 py-0.5 pl-2 text-[12.5px]">
+                {type.startsWith('image/') && (
+                  <img src={data} alt="" className="size-6 rounded object-cover" />
+                )}
+                <span className="max-w-40 truncate">{name}</span>
+                <Button
+                  small
+                  look="quiet"
+                  aria-label={t('Remove {name}', { name })}
+                  onClick={() => keep(attachments.filter((_, other) => other !== index))}
+                >
+                  ✕
+                </Button>
+              </li>
+            ))}
+          </ul>
+        )}
+        <PromptList list={prompts} />
+        <textarea
+          ref={box}
+          aria-autocomplete="list"
+          aria-controls={prompts.id}
+          aria-activedescendant={prompts.active && `${prompts.id}-${prompts.active.id}`}
+          rows={1}
+          dir="auto"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          onKeyDown={onKey}
+          onPaste={onPaste}
+          aria-label={t('Message')}
+          placeholder={t('Write a message')}
+          className="block max-h-60 w-full resize-none bg-transparent px-1.5 py-1 outline-none"
+        />
+        {refused !== '' && (
+          <p role="alert" className="px-1.5 text-[12.5px] text-bad">
+            {refused}
+          </p>
+        )}
+        <div className="mt-1 flex flex-wrap items-center gap-2">
+          <label
+            htmlFor={picker}
+            className="inline-flex h-7 cursor-pointer items-center rounded-md px-2 text-[13px] font-medium text-accent focus-within:outline-2 hover:bg-accent-soft"
+          >
+            {t('Attach')}
+            <input
+              id={picker}
+              type="file"
+              multiple
+              className="sr-only"
+              onChange={(event) => {
+                void add([...(event.target.files ?? [])])
+                event.target.value = ''
+              }}
+            />
+          </label>
+          <button
+            type="button"
+            aria-pressed={searches}
+            onClick={() => onSearches(!searches)}
+            className={`inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium ${
+              searches ? 'bg-accent text-accent-ink' : 'text-accent hover:bg-accent-soft'
+            }`}
+          >
+            {t('Search the web')}
+          </button>
+          {takesServers && <Servers chosen={servers} onChoose={onServers} />}
+          <button
+            type="button"
+            aria-expanded={library}
+            onClick={() => setLibrary(true)}
+            className="inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium text-accent hover:bg-accent-soft"
+          >
+            {t('Prompts')}
+          </button>
+          <span className="ml-auto flex gap-2">
+            {draft !== null && (
+              <Button small onClick={onCancel}>
+                {t('Cancel')}
               </Button>
-            </li>
-          ))}
-        </ul>
+            )}
+            {busy ? (
+              <Button small look="danger" onClick={onStop}>
+                {t('Stop')}
+              </Button>
+            ) : (
+              <Button small type="submit" look="primary" disabled={!ready}>
+                {draft === null ? t('Send') : t('Ask again')}
+              </Button>
+            )}
+          </span>
+        </div>
+      </form>
+      {library && (
+        <PromptsDialog
+          written={promptNameIn(text) === null ? text : ''}
+          onTake={takePrompt}
+          onClose={() => setLibrary(false)}
+        />
       )}
-      <textarea
-        ref={box}
-        rows={1}
-        dir="auto"
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={onKey}
-        onPaste={onPaste}
-        aria-label={t('Message')}
-        placeholder={t('Write a message')}
-        className="block max-h-60 w-full resize-none bg-transparent px-1.5 py-1 outline-none"
-      />
-      {refused !== '' && (
-        <p role="alert" className="px-1.5 text-[12.5px] text-bad">
-          {refused}
-        </p>
-      )}
-      <div className="mt-1 flex flex-wrap items-center gap-2">
-        <label
-          htmlFor={picker}
-          className="inline-flex h-7 cursor-pointer items-center rounded-md px-2 text-[13px] font-medium text-accent focus-within:outline-2 hover:bg-accent-soft"
-        >
-          {t('Attach')}
-          <input
-            id={picker}
-            type="file"
-            multiple
-            className="sr-only"
-            onChange={(event) => {
-              void add([...(event.target.files ?? [])])
-              event.target.value = ''
-            }}
-          />
-        </label>
-        <button
-          type="button"
-          aria-pressed={searches}
-          onClick={() => onSearches(!searches)}
-          className={`inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium ${
-            searches ? 'bg-accent text-accent-ink' : 'text-accent hover:bg-accent-soft'
-          }`}
-        >
-          {t('Search the web')}
-        </button>
-        <Servers chosen={servers} onChoose={onServers} />
-        <span className="flex-1" />
-        {draft !== null && (
-          <Button small onClick={onCancel}>
-            {t('Cancel')}
-          </Button>
-        )}
-        {busy ? (
-          <Button small look="danger" onClick={onStop}>
-            {t('Stop')}
-          </Button>
-        ) : (
-          <Button small type="submit" look="primary" disabled={!ready}>
-            {draft === null ? t('Send') : t('Ask again')}
-          </Button>
-        )}
-      </div>
-    </form>
+    </>
   )
 }
 

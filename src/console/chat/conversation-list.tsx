@@ -1,12 +1,14 @@
-// The conversations beside the open one: found, opened, renamed and deleted.
+// The conversations beside the open one: found by title or by what was said, opened, and deleted. Pinned ones come first,
+// then folders, then the rest.
 
-import { useQueryClient } from '@tanstack/react-query'
-import { useMemo, useState } from 'react'
+import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useDeferredValue, useEffect, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import type { ConversationView } from '../../http/console/answers.ts'
-import { call, useConversations } from '../api/call.ts'
-import { ago, t } from '../strings/text.ts'
-import { ActForm, Button, Dialog, Failure, TextField, textOf } from '../ui/kit.tsx'
+import type { ConversationSearchView, ConversationView } from '../../http/console/answers.ts'
+import { call, send, useConversations } from '../api/call.ts'
+import { ago, count, t } from '../strings/text.ts'
+import { ActForm, Button, Dialog, Failure } from '../ui/kit.tsx'
+import { isTextList, useRemembered } from '../ui/remembered.ts'
 import { stopAnswerIn } from './open-thread.ts'
 
 interface ConversationsProps {
@@ -20,11 +22,8 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
   const { data, error } = useConversations()
   const client = useQueryClient()
   const [, navigate] = useLocation()
-  const [q, setQ] = useState('')
-  const shown = useMemo(
-    () => data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [],
-    [data, q],
-  )
+  const [typed, setTyped] = useState('')
+  const q = useDeferredValue(typed).trim()
   const [deleting, setDeleting] = useState<ConversationView | null>(null)
   const remove = async ({ id }: ConversationView) => {
     await call('DELETE', `conversations/${encodeURIComponent(id)}`)
@@ -33,6 +32,19 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
     await client.invalidateQueries({ queryKey: ['conversations'] })
     setDeleting(null)
   }
+  const listOf = (some: readonly ConversationView[]) => (
+    <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
+      {some.map((conversation) => (
+        <Entry
+          key={conversation.id}
+          conversation={conversation}
+          isCurrent={conversation.id === current}
+          onOpened={onOpened}
+          onDelete={() => setDeleting(conversation)}
+        />
+      ))}
+    </ul>
+  )
   return (
     <>
       <Link
@@ -41,7 +53,7 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
           onNew()
           onOpened()
         }}
-        className="mb-2 inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
+        className="mb-2 inline-flex h-9 shrink-0 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
       >
         {t('New chat')}
       </Link>
@@ -49,40 +61,20 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
         type="search"
         aria-label={t('Search conversations')}
         placeholder={t('Search')}
-        value={q}
-        onChange={(event) => setQ(event.target.value)}
-        className="control mb-2"
+        value={typed}
+        onChange={(event) => setTyped(event.target.value)}
+        className="control mb-2 shrink-0"
       />
       {error && <Failure error={error} />}
       <nav aria-label={t('Conversations')} className="flex-1 overflow-y-auto">
-        <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
-          {shown.map((conversation) => (
-            <li key={conversation.id} className="group flex items-center">
-              <Link
-                href={`/chat/${conversation.id}`}
-                onClick={onOpened}
-                aria-current={conversation.id === current ? 'page' : undefined}
-                className={`min-w-0 flex-1 rounded-md px-2 py-1.5 ${
-                  conversation.id === current ? 'bg-accent-soft text-accent' : 'hover:bg-paper'
-                }`}
-              >
-                <span dir="auto" className="block truncate">
-                  {conversation.title}
-                </span>
-                <span className="block text-[12px] text-muted">{ago(conversation.updated_at)}</span>
-              </Link>
-              <Button
-                small
-                look="quiet"
-                aria-label={t('Delete {title}', { title: conversation.title })}
-                className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100"
-                onClick={() => setDeleting(conversation)}
-              >
-                ✕
-              </Button>
-            </li>
-          ))}
-        </ul>
+        {q === '' ? (
+          <Places all={data ?? []} listOf={listOf} />
+        ) : (
+          <>
+            {listOf(data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [])}
+            {q.length > 1 && <TextMatches q={q} current={current} onOpened={onOpened} />}
+          </>
+        )}
       </nav>
       {deleting && (
         <Dialog title={t('Delete the conversation')} onClose={() => setDeleting(null)}>
@@ -100,36 +92,159 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
   )
 }
 
-// Renames the open conversation.
+/** Conversations under their heading. */
+interface Place {
+  readonly name: string
+  readonly kind: 'pinned' | 'folder' | 'rest'
+  readonly conversations: readonly ConversationView[]
+}
 
-const longestTitle = 200
+/** Pinned conversations, those of each folder by its name, and the rest; each once, in their order. */
+export function placesOf(all: readonly ConversationView[]): readonly Place[] {
+  const loose = all.filter(({ pinned }) => !pinned)
+  const folders = Map.groupBy(
+    loose.filter(({ folder }) => folder !== null),
+    ({ folder }) => folder!,
+  )
+  const places: readonly Place[] = [
+    { name: 'Pinned', kind: 'pinned', conversations: all.filter(({ pinned }) => pinned) },
+    ...[...folders]
+      .toSorted(([a], [b]) => a.localeCompare(b))
+      .map(([name, conversations]) => ({ name, kind: 'folder' as const, conversations })),
+    { name: '', kind: 'rest', conversations: loose.filter(({ folder }) => folder === null) },
+  ]
+  return places.filter(({ conversations }) => conversations.length > 0)
+}
 
-export function Rename({ title, onRename }: { title: string; onRename: (title: string) => Promise<void> }) {
-  const [open, setOpen] = useState(false)
-  const rename = async (given: FormData) => {
-    const name = textOf(given, 'title')
-    if (name === undefined) return
-    await onRename(name)
-    setOpen(false)
-  }
+interface PlacesProps {
+  readonly all: readonly ConversationView[]
+  readonly listOf: (some: readonly ConversationView[]) => ReactNode
+}
+
+const none: readonly string[] = []
+
+function Places({ all, listOf }: PlacesProps) {
+  const [folded, setFolded] = useRemembered('weir.folded-folders', none, isTextList)
+  return placesOf(all).map(({ name, kind, conversations }) => {
+    if (kind === 'rest') return <div key="rest">{listOf(conversations)}</div>
+    const heading = kind === 'pinned' ? t('Pinned') : name
+    const id = kind === 'pinned' ? '' : name
+    return (
+      <details
+        key={`${kind} ${name}`}
+        open={!folded.includes(id)}
+        onToggle={({ currentTarget: { open } }) => {
+          if (open === folded.includes(id))
+            setFolded(open ? folded.filter((other) => other !== id) : [...folded, id])
+        }}
+        className="mb-2"
+      >
+        <summary className="truncate px-2 py-1 text-[12px] font-medium text-muted" dir="auto">
+          {heading}
+        </summary>
+        {listOf(conversations)}
+      </details>
+    )
+  })
+}
+
+interface EntryProps {
+  readonly conversation: ConversationView
+  readonly isCurrent: boolean
+  readonly onOpened: () => void
+  readonly onDelete: () => void
+}
+
+function Entry({ conversation: { id, title, updated_at: at }, isCurrent, onOpened, onDelete }: EntryProps) {
   return (
-    <>
-      <Button small look="quiet" onClick={() => setOpen(true)}>
-        {t('Rename')}
+    <li className="group flex items-center">
+      <Link
+        href={`/chat/${id}`}
+        onClick={onOpened}
+        aria-current={isCurrent ? 'page' : undefined}
+        className={`min-w-0 flex-1 rounded-md px-2 py-1.5 ${
+          isCurrent ? 'bg-accent-soft text-accent' : 'hover:bg-paper'
+        }`}
+      >
+        <span dir="auto" className="block truncate">
+          {title}
+        </span>
+        <span className="block text-[12px] text-muted">{ago(at)}</span>
+      </Link>
+      <Button
+        small
+        look="quiet"
+        aria-label={t('Delete {title}', { title })}
+        className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100"
+        onClick={onDelete}
+      >
+        ✕
       </Button>
-      {open && (
-        <Dialog title={t('Rename the conversation')} onClose={() => setOpen(false)}>
-          <ActForm onSubmit={rename} action={t('Save')}>
-            <TextField
-              label={t('Title')}
-              name="title"
-              defaultValue={title}
-              maxLength={longestTitle}
-              required
-            />
-          </ActForm>
-        </Dialog>
-      )}
-    </>
+    </li>
+  )
+}
+
+/** How long typing rests before what was said is searched. */
+const restMs = 300
+
+interface TextMatchesProps {
+  readonly q: string
+  readonly current: string | undefined
+  readonly onOpened: () => void
+}
+
+/** Conversations in which it was said. */
+function TextMatches({ q, current, onOpened }: TextMatchesProps) {
+  const [asked, setAsked] = useState('')
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(q), restMs)
+    return () => clearTimeout(timer)
+  }, [q])
+  const { data, error } = useQuery({
+    queryKey: ['conversation-search', asked],
+    queryFn: async ({ signal }) => {
+      const path = `/console/api/conversation-search?${new URLSearchParams({ q: asked })}`
+      return (await (await send(path, { signal })).json()) as ConversationSearchView
+    },
+    enabled: asked !== '',
+    placeholderData: keepPreviousData,
+  })
+  if (error) return <Failure error={error} />
+  const isPartial = data !== undefined && data.searched < data.of
+  return (
+    <section className="mt-3" aria-label={t('In what was said')}>
+      <h2 className="px-2 py-1 text-[12px] font-medium text-muted">{t('In what was said')}</h2>
+      <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
+        {data?.data.map(({ id, title, snippet }) => (
+          <li key={id}>
+            <Link
+              href={`/chat/${id}`}
+              onClick={onOpened}
+              aria-current={id === current ? 'page' : undefined}
+              className="block rounded-md px-2 py-1.5 hover:bg-paper"
+            >
+              <span dir="auto" className="block truncate">
+                {title}
+              </span>
+              <span dir="auto" className="block text-[12px] wrap-anywhere text-muted">
+                {snippet}
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <p role="status" className="px-2 py-1 text-[12px] text-muted">
+        {data === undefined || q !== asked
+          ? t('Searching …')
+          : isPartial
+            ? t('The latest {searched} of {all} conversations were searched.', {
+                searched: count(data.searched),
+                all: count(data.of),
+              })
+            : data.data.length === 0
+              ? t('Nobody said it.')
+              : ''}
+      </p>
+    </section>
   )
 }

@@ -5,7 +5,13 @@ import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { useEffect, useState, useSyncExternalStore } from 'react'
 import { useLocation } from 'wouter'
 import type { Receipt } from '../../credits/ledger/receipt.ts'
-import type { ConversationView, OpenConversationView, SessionView } from '../../http/console/answers.ts'
+import type {
+  ChatSettings,
+  ConversationView,
+  OpenConversationView,
+  SessionView,
+  SettledConversationView,
+} from '../../http/console/answers.ts'
 import { call, CallError, conversationsNow, newId, queryClient, send, useConversations } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import {
@@ -20,7 +26,7 @@ import {
   type ChatTurn,
 } from './thread.ts'
 
-interface KeptConversation extends OpenConversationView {
+interface KeptConversation extends OpenConversationView, Pick<SettledConversationView, 'settings'> {
   readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly ThreadItem[] }[]
 }
 
@@ -39,6 +45,12 @@ interface ShownThread {
   readonly id: string | undefined
   readonly turns: readonly ChatTurn[]
   readonly title: string
+  readonly folder: string | null
+  readonly pinned: boolean
+  /** What each of its questions is asked with. */
+  readonly settings: ChatSettings | null
+  /** Nothing of it is stored: it is gone with the page. */
+  readonly temporary: boolean
   readonly loading: boolean
   /** Another page, or one that was closed a moment ago, has asked something and is not answered yet. */
   readonly answeredElsewhere: boolean
@@ -94,7 +106,8 @@ export class OpenThread {
   constructor(id: string | undefined) {
     const loading = id !== undefined
     const nothing = { turns: [], answeredElsewhere: false, forgotten: false, error: null }
-    this.#shown = { id, title: '', loading, ...nothing }
+    const placed = { folder: null, pinned: false, settings: null, temporary: false }
+    this.#shown = { id, title: '', loading, ...placed, ...nothing }
     if (id !== undefined)
       this.#ready = this.#load(id).then(
         () => undefined,
@@ -124,12 +137,25 @@ export class OpenThread {
       this.#load(listed.id).catch(() => undefined)
   }
 
-  async rename(name: string): Promise<void> {
+  /** Changes how it is listed. Throws CallError. */
+  async arrange(changes: Pick<ConversationView, 'title' | 'folder' | 'pinned'>): Promise<void> {
     const { id } = this.#shown
     if (id === undefined) return
-    await call<ConversationView>('PATCH', pathOf(id), { title: name })
-    this.#show({ title: name })
+    await call<SettledConversationView>('PATCH', pathOf(id), changes)
+    this.#show(changes)
     await queryClient.invalidateQueries({ queryKey: ['conversations'] })
+  }
+
+  /** Asks with these from now on. Throws CallError. */
+  async askWith(settings: ChatSettings | null): Promise<void> {
+    const { id } = this.#shown
+    if (id !== undefined) await call<SettledConversationView>('PATCH', pathOf(id), { settings })
+    this.#show({ settings })
+  }
+
+  /** Before the first question. */
+  setTemporary(temporary: boolean): void {
+    if (this.#shown.id === undefined && this.#shown.turns.length === 0) this.#show({ temporary })
   }
 
   /** Asks after the first `keep` turns; later turns are dropped. */
@@ -152,11 +178,13 @@ export class OpenThread {
 
   async #answer(turn: ChatTurn, replaced: string | null, asking: Asking, signal: AbortSignal): Promise<void> {
     const before = this.#shown.id
-    let conversation: string
+    let conversation: string | undefined
     try {
       await unlessAborted(this.#ready, signal)
       await unlessAborted(this.#continueFrom(replaced), signal)
-      conversation = before ?? (await unlessAborted(this.#begin(turn, asking.model), signal)).id
+      conversation = this.#shown.temporary
+        ? undefined
+        : (before ?? (await unlessAborted(this.#begin(turn, asking.model), signal)).id)
     } catch (thrown) {
       const end = { state: signal.aborted ? 'stopped' : 'failed', fault: faultOf(thrown, signal) } as const
       this.#change(turn.key, (answer) => ({ ...answer, ...end }))
@@ -168,6 +196,8 @@ export class OpenThread {
     const paid = requestId ?? answer.id
     const receipt = paid === null ? Promise.resolve() : this.#addReceipt(turn.key, paid)
     void receipt.then(() => queryClient.invalidateQueries({ queryKey: ['credits'] }))
+    // What is not stored is nowhere else.
+    if (conversation === undefined) return
     if (lost) return this.#recover(conversation, turn.key)
     if (answer.id === null) {
       // Refused: nothing was said in it.
@@ -201,14 +231,16 @@ export class OpenThread {
 
   /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
   async #begin(first: ChatTurn, model: string): Promise<ConversationView> {
-    const made = await call<ConversationView>('POST', 'conversations', { title: titleOf(first), model })
+    const { settings } = this.#shown
+    const wanted = { title: titleOf(first), model, ...(settings === null ? {} : { settings }) }
+    const made = await call<SettledConversationView>('POST', 'conversations', wanted)
     this.#known = made
     this.#show({ title: made.title })
     return made
   }
 
   /** `lost`: the gateway may have answered, or still be answering, but this page does not receive it. */
-  async #relay(turn: ChatTurn, conversation: string, asking: Asking, signal: AbortSignal) {
+  async #relay(turn: ChatTurn, conversation: string | undefined, asking: Asking, signal: AbortSignal) {
     let answer = turn.answer
     let requestId: string | null = null
     let lost = false
@@ -218,11 +250,12 @@ export class OpenThread {
       this.#change(turn.key, () => answer)
     }
     try {
-      const question = { ...asking, ...requestFor(this.#shown.turns), conversation }
+      const { settings } = this.#shown
+      const question = { ...asking, ...requestFor(this.#shown.turns), conversation, settings }
       for await (const event of ask(question, signal, (given) => (requestId = given))) {
         const isFirst = answer.id === null
         answer = after(answer, event)
-        if (isFirst && answer.id !== null) this.#show({ id: conversation })
+        if (isFirst && answer.id !== null && conversation !== undefined) this.#show({ id: conversation })
         if (isFirst) void queryClient.invalidateQueries({ queryKey: ['conversations'] })
         // A reader sees frames, not tokens.
         if (frame === 0) frame = requestAnimationFrame(show)
@@ -317,6 +350,9 @@ export class OpenThread {
     this.#show({
       turns: [...turns, ...asked],
       title: kept.title,
+      folder: kept.folder,
+      pinned: kept.pinned,
+      settings: kept.settings,
       loading: false,
       answeredElsewhere,
       forgotten: turns.length === 0 && kept.last_response !== null,
@@ -395,8 +431,11 @@ function faultOf(thrown: unknown, signal: AbortSignal): Answer['fault'] {
 // One request of the chat: the stream of a response, event by event, then its cost.
 
 interface Question {
-  /** Which the gateway notes to stand at the answer, even if this page is gone by then. */
-  readonly conversation: string
+  /**
+   * Which the gateway notes to stand at the answer, even if this page is gone by then. Without one nothing is stored.
+   */
+  readonly conversation: string | undefined
+  readonly settings: ChatSettings | null
   readonly model: string
   readonly previous: string | null
   readonly input: readonly object[]
@@ -413,7 +452,7 @@ const beginsWithinMs = 3_600_000
 
 /** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
 async function* ask(
-  { conversation, model, previous, input, reasons, searches, servers }: Question,
+  { conversation, settings, model, previous, input, reasons, searches, servers }: Question,
   signal: AbortSignal,
   begun: (requestId: string | null) => void,
 ): AsyncGenerator<StreamEvent> {
@@ -421,18 +460,23 @@ async function* ask(
     ...(searches ? [{ type: 'web_search' }] : []),
     ...servers.map((name) => ({ type: 'mcp', server_label: name, require_approval: 'always' })),
   ]
+  const { reasoning_effort: effort, ...parameters } = settings ?? {}
   const body = {
     model,
     input,
     stream: true,
-    store: true,
-    ...(reasons ? { reasoning: { summary: 'auto' } } : {}),
+    store: conversation !== undefined,
+    ...parameters,
+    ...(reasons ? { reasoning: { summary: 'auto', ...(effort === undefined ? {} : { effort }) } } : {}),
     ...(tools.length > 0 ? { tools } : {}),
     ...(previous === null ? {} : { previous_response_id: previous }),
   }
   const question = {
     method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-weir-conversation': conversation },
+    headers: {
+      'content-type': 'application/json',
+      ...(conversation === undefined ? {} : { 'x-weir-conversation': conversation }),
+    },
     body: JSON.stringify(body),
     signal,
   }

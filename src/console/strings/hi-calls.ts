@@ -330,7 +330,6 @@ export const chat: Readonly<Record<string, string>> = {
   'There is no credit for a chat now.': 'अभी चैट के लिए कोई क्रेडिट नहीं है।',
   'Credit for chats': 'चैट के लिए क्रेडिट',
   Rename: 'नाम बदलें',
-  'Rename the conversation': 'बातचीत का नाम बदलें',
   Title: 'शीर्षक',
   'Tools: {count}': 'औज़ार: {count}',
   'Tools for this chat': 'इस चैट के औज़ार',

@@ -7,6 +7,7 @@ import {
   type MouseEvent,
   type ReactNode,
   type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
   useEffect,
   useId,
   useRef,
@@ -311,6 +312,26 @@ export function TextField({
         aria-invalid={error !== undefined || undefined}
         aria-describedby={describedBy(id, hint, error)}
         {...input}
+      />
+    </Framed>
+  )
+}
+
+export function TextArea({
+  label,
+  hint,
+  error,
+  ...area
+}: FieldProps & TextareaHTMLAttributes<HTMLTextAreaElement>) {
+  const id = useId()
+  return (
+    <Framed id={id} label={label} hint={hint} error={error}>
+      <textarea
+        id={id}
+        className="w-full rounded-md border border-line-strong bg-panel px-2.5 py-1.5"
+        aria-invalid={error !== undefined || undefined}
+        aria-describedby={describedBy(id, hint, error)}
+        {...area}
       />
     </Framed>
   )

@@ -321,6 +321,8 @@ const conversation = z.strictObject({
   title: z.string(),
   model: z.string().nullable(),
   last_response: z.string().nullable(),
+  folder: z.string().nullable().describe('The name of the folder it lies in.'),
+  pinned: z.boolean(),
   created_at: time,
   updated_at: time,
 })
@@ -330,6 +332,35 @@ const openConversation = conversation.extend({
   answering: z.boolean().describe('An answer is being written in it.'),
 })
 export type OpenConversationView = Wire<typeof openConversation>
+
+/** What the questions of a conversation are asked with. */
+export const chatSettings = z.strictObject({
+  instructions: z.string().max(20_000).optional().describe('The system prompt.'),
+  temperature: z.number().min(0).max(2).optional(),
+  top_p: z.number().min(0).max(1).optional(),
+  max_output_tokens: z.int().min(1).max(10_000_000).optional(),
+  reasoning_effort: z.enum(['minimal', 'low', 'medium', 'high']).optional(),
+})
+export type ChatSettings = Wire<typeof chatSettings>
+
+const settledConversation = conversation.extend({ settings: chatSettings.nullable() })
+export type SettledConversationView = Wire<typeof settledConversation>
+
+const foundConversation = z.strictObject({
+  id: z.string(),
+  title: z.string(),
+  updated_at: time,
+  snippet: z.string().describe('Where the words stand.'),
+})
+const conversationSearch = z.strictObject({
+  data: z.array(foundConversation),
+  searched: z.int().describe('How many conversations were read.'),
+  of: z.int().describe('How many there are.'),
+})
+export type ConversationSearchView = Wire<typeof conversationSearch>
+
+const savedPrompt = z.strictObject({ id: z.string(), name: z.string(), text: z.string(), changed_at: time })
+export type SavedPromptView = Wire<typeof savedPrompt>
 
 const turn = z.strictObject({
   response: z.looseObject({ id: z.string() }).describe('As `GET /app/v1/responses/{id}` has it.'),
@@ -535,9 +566,17 @@ export const consoleAnswers: Answers = {
   'GET requests/:id': data(requestDetail),
   'GET models': data(z.array(model.partial())),
   'GET conversations': data(z.array(openConversation)),
-  'POST conversations': conversation,
-  'GET conversations/:id': openConversation.extend({ turns: z.array(turn) }),
-  'PATCH conversations/:id': conversation,
+  'POST conversations': settledConversation,
+  'GET conversation-search': conversationSearch,
+  'GET conversations/:id': openConversation.extend({
+    settings: chatSettings.nullable(),
+    turns: z.array(turn),
+  }),
+  'PATCH conversations/:id': settledConversation,
+  'GET prompts': data(z.array(savedPrompt)),
+  'POST prompts': savedPrompt,
+  'PATCH prompts/:id': savedPrompt,
+  'DELETE prompts/:id': deleted,
   'DELETE conversations/:id': deleted,
   'GET connect': connect,
   ...mcpServerAnswers,

@@ -25,12 +25,14 @@ import type { HttpParts } from '../parts.ts'
 import { paymentRoutes } from '../payments/admin.ts'
 import { adminStatementRoutes, statementRoutes } from '../payments/statements.ts'
 import { topUpRoutes, voucherRoutes } from '../payments/top-ups.ts'
+import { conversationSearchRoute } from './conversation-search.ts'
 import { conversationRoutes } from './conversations.ts'
 import { creditRoutes } from './credits.ts'
 import { keyRoutes } from './keys.ts'
 import { liveRoutes } from './live.ts'
 import { mcpServerRoutes } from './mcp-servers.ts'
 import { connectRoutes, modelRoutes } from './models.ts'
+import { promptRoutes } from './prompts.ts'
 import { requestRoutes } from './requests.ts'
 import {
   type AdminRoute,
@@ -74,6 +76,8 @@ export const consoleRoutes: readonly ConsoleRoute[] = [
   ...modelRoutes,
   ...liveRoutes,
   ...conversationRoutes,
+  conversationSearchRoute,
+  ...promptRoutes,
   ...connectRoutes,
   ...webhookRoutes,
   // An operator who is signed in has the whole admin API here.

@@ -8,23 +8,32 @@ import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encod
 import type {
   ConversationChanges,
   ConversationRecord,
-  StoredResponse,
-} from '../../responses/response-store.ts'
+  OpenConversation,
+} from '../../responses/conversation-store.ts'
+import type { StoredResponse } from '../../responses/response-store.ts'
 import { readPermit } from '../intake/read-body.ts'
 import { mostRead, outputOf } from '../../responses/recall.ts'
 import type { HttpParts } from '../parts.ts'
-import type { ConversationView } from './answers.ts'
+import { chatSettings, type ConversationView, type SettledConversationView } from './answers.ts'
 import { type SignedInAsked, type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 /** Kept per account; older ones are deleted. */
-const mostConversations = 500
+export const mostConversations = 2_000
 
 const title = z.string().trim().min(1).max(200)
 const model = z.string().min(1).max(200)
 const responseId = z.string().min(1).max(200)
 
-const newConversation = z.strictObject({ title, model: model.optional() })
+const folder = z.string().trim().min(1).max(60).nullable()
+
+const placed = {
+  folder: folder.optional(),
+  pinned: z.boolean().optional(),
+  settings: chatSettings.nullable().optional(),
+}
+const newConversation = z.strictObject({ title, model: model.optional(), ...placed })
 const changes = z.strictObject({
+  ...placed,
   title: title.optional(),
   model: model.optional(),
   last_response: responseId.optional(),
@@ -49,17 +58,20 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
     async ({ parts, account, body }) => {
       const at = parts.now()
-      const conversation: ConversationRecord = {
+      const conversation: OpenConversation = {
         id: `conv_${Bun.randomUUIDv7().replaceAll('-', '')}`,
         account: account.id,
         title: body.title,
         model: body.model ?? null,
         lastResponse: null,
+        folder: body.folder ?? null,
+        pinned: body.pinned ?? false,
+        settings: body.settings ?? null,
         createdAt: at,
         updatedAt: at,
       }
       await parts.conversations.add(conversation, mostConversations)
-      return conversationObject(conversation)
+      return settledObject(conversation)
     },
   ),
   ownRoute(
@@ -76,14 +88,14 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       if (!conversation) throw noSuchConversation()
       const responses = await chainOf(asked, conversation.lastResponse)
       const answering = answered.has(conversation.id)
-      return { ...conversationObject(conversation), answering, turns: responses.map(turnObject) }
+      return { ...settledObject(conversation), answering, turns: responses.map(turnObject) }
     },
   ),
   ownRoute(
     {
       method: 'PATCH',
       path: 'conversations/:id',
-      summary: 'Change its title, or note where it stands',
+      summary: 'Change its title, its place or how it asks, or note where it stands',
       errors: ['not_found'],
       body: changes,
     },
@@ -99,7 +111,7 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       const change: ConversationChanges = { ...rest, ...(lastResponse === undefined ? {} : { lastResponse }) }
       const changed = await parts.conversations.change(account.id, params['id']!, change, parts.now())
       if (!changed) throw noSuchConversation()
-      return conversationObject(changed)
+      return settledObject(changed)
     },
   ),
   ownRoute(
@@ -138,15 +150,22 @@ async function chainOf(
 }
 
 function conversationObject(conversation: ConversationRecord): ConversationView {
-  const { id, title, model, lastResponse, createdAt, updatedAt } = conversation
+  const { id, title, model, lastResponse, folder: place, pinned, createdAt, updatedAt } = conversation
   return {
     id,
     title,
     model,
     last_response: lastResponse,
+    folder: place,
+    pinned,
     created_at: iso(createdAt),
     updated_at: iso(updatedAt),
   }
+}
+
+function settledObject(conversation: OpenConversation): SettledConversationView {
+  const settings = conversation.settings as SettledConversationView['settings']
+  return { ...conversationObject(conversation), settings }
 }
 
 function turnObject(stored: StoredResponse): { response: JsonObject; input: readonly JsonObject[] } {

@@ -221,6 +221,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     responses: store.responses,
     eraseContents: (account: string) => store.deletedContents.erase(account, clock()),
     conversations: store.conversations,
+    prompts: store.prompts,
     catalogFile: () => catalogFileState(live.config),
     settings: () => {
       const loaded = reread.inForce()

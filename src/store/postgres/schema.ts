@@ -35,6 +35,7 @@ export const { accountGroup, budgetSpend, groupMember, consoleSettings, upkeep }
 export const { background, backgroundEvents, creditLine, itemConversation, itemConversationItem } = tables
 export const { idempotency, identity, journal, keySpend, lot, managementKey, mcpServer, openCall } = tables
 export const { passkey, paymentEvent, paymentRefund, paymentReversal, priceVersion, requestLog } = tables
+export const { savedPrompt } = tables
 export const { requestTag, response, responsePart, server, session, signature, subscription } = tables
 export const { ticket, topUp, usageDay, usageMonth, usageProvider, usageTag, usageTagTotal, usageTotal } =
   tables

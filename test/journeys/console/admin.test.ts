@@ -640,6 +640,9 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
     'POST conversations': 'texts of the own chat',
     'PATCH conversations/:id': 'texts of the own chat',
     'DELETE conversations/:id': 'texts of the own chat',
+    'POST prompts': 'texts of the own chat',
+    'PATCH prompts/:id': 'texts of the own chat',
+    'DELETE prompts/:id': 'texts of the own chat',
   }
   const named = ({ method, path }: { readonly method: string; readonly path: string }) => `${method} ${path}`
   const unproven = (access: string) =>

@@ -1,7 +1,7 @@
 // What the chat lists is its account's alone, in the order in which it was last used, and bounded.
 
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { ConversationRecord } from '../../../src/responses/response-store.ts'
+import type { ConversationRecord, OpenConversation } from '../../../src/responses/conversation-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { tempDir } from '../../support/tmp.ts'
 
@@ -22,12 +22,15 @@ async function fresh(): Promise<Store> {
   return store
 }
 
-const conversation = (id: string, at: number, account = 'anna'): ConversationRecord => ({
+const conversation = (id: string, at: number, account = 'anna'): OpenConversation => ({
   id,
   account,
   title: `About ${id}`,
   model: null,
   lastResponse: null,
+  folder: null,
+  pinned: false,
+  settings: null,
   createdAt: at,
   updatedAt: at,
 })
@@ -67,11 +70,48 @@ describe('conversations', () => {
     expect(ids(await conversations.list('eve', 10))).toEqual(['other'])
   })
 
+  test('that are pinned are forgotten last, and a place or settings make none the latest', async () => {
+    const { conversations } = await fresh()
+    await conversations.add({ ...conversation('old', 0), pinned: true }, 2)
+    await conversations.add(conversation('a', 1), 2)
+    await conversations.add(conversation('b', 2), 2)
+    expect(ids(await conversations.list('anna', 10))).toEqual(['b', 'old'])
+    const settings = { instructions: 'Be brief.', temperature: 0.5 }
+    const changed = await conversations.change('anna', 'old', { folder: 'Rivers', settings }, 9)
+    expect(changed).toEqual({ ...conversation('old', 0), pinned: true, folder: 'Rivers', settings })
+    expect(await conversations.find('anna', 'old')).toEqual(changed)
+    const { settings: _, ...listed } = changed!
+    expect((await conversations.list('anna', 10))[1]).toEqual(listed)
+  })
+
   test('are gone once removed', async () => {
     const { conversations } = await fresh()
     await conversations.add(conversation('a', 1), 10)
     expect(await conversations.remove('anna', 'a')).toEqual(conversation('a', 1))
     expect(await conversations.find('anna', 'a')).toBeUndefined()
     expect(await conversations.remove('anna', 'a')).toBeUndefined()
+  })
+})
+
+describe('saved prompts', () => {
+  const prompt = (id: string, account = 'anna') => ({
+    id,
+    account,
+    name: id,
+    text: `Say ${id}.`,
+    changedAt: 1,
+  })
+
+  test('are their account’s alone, by name, and bounded', async () => {
+    const { prompts } = await fresh()
+    expect([await prompts.add(prompt('b'), 2), await prompts.add(prompt('a'), 2)]).toEqual([true, true])
+    expect(await prompts.add(prompt('c'), 2)).toBe(false)
+    expect(await prompts.add(prompt('other', 'eve'), 2)).toBe(true)
+    expect(await prompts.change({ ...prompt('a'), account: 'eve' })).toBe(false)
+    expect(await prompts.remove('eve', 'a')).toBe(false)
+    expect(await prompts.change({ ...prompt('a'), name: 'z' })).toBe(true)
+    expect((await prompts.list('anna')).map(({ name }) => name)).toEqual(['b', 'z'])
+    expect(await prompts.remove('anna', 'a')).toBe(true)
+    expect(await prompts.list('anna')).toEqual([prompt('b')])
   })
 })

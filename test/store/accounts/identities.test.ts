@@ -27,6 +27,9 @@ import { openStore, type Store } from '../../../src/store/open.ts'
 import { noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
+/** Of a conversation of the chat. */
+const unplaced = { folder: null, pinned: false, settings: null }
+
 const opened: Store[] = []
 const dirs: TempDir[] = []
 
@@ -223,7 +226,7 @@ test('a deleted account is gone with every way into it, and its address is free 
   const store = await open()
   const { accounts, conversations, identities } = store
   const { id } = await accounts.createAccount('anna@example.org')
-  const talk = { id: 'conv_1', account: id, title: 'About us', model: null, lastResponse: null }
+  const talk = { id: 'conv_1', account: id, title: 'About us', model: null, lastResponse: null, ...unplaced }
   await conversations.add({ ...talk, createdAt: noon, updatedAt: noon }, 10)
   const session = await sessionFor(store, id)
   const { ticket } = mintTicket('link', id, noon)
@@ -449,7 +452,14 @@ describe('what lets somebody into an account, or acts for it', () => {
       await webhooks.addWebhook({ ...hook, events: ['key.created'], sealed: new Uint8Array([1]) })
       const server = { account: id, name: 'notes', url: 'https://mcp.example.org', sealed: null }
       await mcpServers.put({ ...server, createdAt: noon, changedAt: noon })
-      const conversation = { id: `conv_${name}`, account: id, title: 'A river', model: 'sim/echo' }
+      const conversation = {
+        id: `conv_${name}`,
+        account: id,
+        title: 'A river',
+        model: 'sim/echo',
+        ...unplaced,
+      }
+      await store.prompts.add({ id: `p_${name}`, account: id, name, text: 'Hello', changedAt: noon }, 10)
       await conversations.add({ ...conversation, lastResponse: null, createdAt: noon, updatedAt: noon }, 10)
     }
     const idOf = async (name: string) => (await accounts.findAccount(`${name}@example.org`))!.id
@@ -496,6 +506,9 @@ describe('what lets somebody into an account, or acts for it', () => {
       const left = accessKinds.map((kind) => [kind, ended.has(kind) ? 0 : before[kind]])
       expect(await identities.accessOf(anna, noon + 2)).toEqual(Object.fromEntries(left) as Access)
       expect(await identities.accessOf(berta, noon)).toEqual(all)
+      // With the conversations end the prompts.
+      expect((await store.prompts.list(anna)).length).toBe(ended.has('conversations') ? 0 : 1)
+      expect((await store.prompts.list(berta)).length).toBe(1)
     },
   )
 
@@ -545,6 +558,8 @@ describe('what lets somebody into an account, or acts for it', () => {
       'subscription',
       // Whose members pay, by the operators' word: a key of a group is one of the account, and ends with those.
       'group_member',
+      // They end with the conversations.
+      'saved_prompt',
       // What was asked and answered: read with an id that only its caller knows, or as the log of the account.
       'request_log',
       'usage_day',

@@ -89,6 +89,9 @@ describe('a response', () => {
       title: 'Gone',
       model: null,
       lastResponse: null,
+      folder: null,
+      pinned: false,
+      settings: null,
       createdAt: now,
       updatedAt: now,
     }

@@ -125,7 +125,10 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
         sql.dropWebhooks.run(account)
       },
       mcp_servers: () => sql.dropMcpServers.run(account),
-      conversations: () => sql.dropConversations.run(account),
+      conversations() {
+        sql.dropConversations.run(account)
+        sql.dropPrompts.run(account)
+      },
     }
     for (const kind of endedBy[change]) ends[kind]()
   }
@@ -356,6 +359,7 @@ function statements(database: Database) {
     dropTickets: write('DELETE FROM ticket WHERE account = ? AND kind = ? AND used_at IS NULL'),
     dropAllTickets: write('DELETE FROM ticket WHERE account = ?'),
     dropConversations: write('DELETE FROM conversation WHERE account = ?'),
+    dropPrompts: write('DELETE FROM saved_prompt WHERE account = ?'),
     dropDeliveries: write(
       'DELETE FROM webhook_delivery WHERE webhook IN (SELECT id FROM webhook WHERE account = ?)',
     ),

@@ -3,16 +3,13 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type {
   Conversation,
-  ConversationChanges,
-  ConversationRecord,
-  ConversationStore,
   KeepCommand,
   ResponseStore,
   ResponseViewer,
   StoredBytes,
   WrittenResponse,
 } from '../../../responses/response-store.ts'
-import { orUnavailable, recordReader, whenNeeded } from '../database/sqlite.ts'
+import { orUnavailable, whenNeeded } from '../database/sqlite.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import type { Row } from '../../schema.ts'
 
@@ -373,77 +370,3 @@ function statements(database: Database) {
     ) as Statement,
   }
 }
-
-// The conversations of the chat, on SQLite.
-
-export class SqliteConversations implements ConversationStore {
-  readonly #sql: () => ReturnType<typeof conversationStatements>
-
-  constructor(database: Database) {
-    this.#sql = whenNeeded(() => conversationStatements(database))
-  }
-
-  list(account: string, limit: number): readonly ConversationRecord[] {
-    return orUnavailable(() => this.#sql().list.all(account, limit)).map(recordOf)
-  }
-
-  find(account: string, id: string): ConversationRecord | undefined {
-    const row = orUnavailable(() => this.#sql().find.get(id, account))
-    return row ? recordOf(row) : undefined
-  }
-
-  add(conversation: ConversationRecord, most: number): void {
-    const { id, account, title, model, lastResponse, createdAt, updatedAt } = conversation
-    orUnavailable(() => {
-      this.#sql().add.run(id, account, title, model, lastResponse, createdAt, updatedAt)
-      this.#sql().forget.run(account, account, most)
-    })
-  }
-
-  change(
-    account: string,
-    id: string,
-    changes: ConversationChanges,
-    at: number,
-  ): ConversationRecord | undefined {
-    const before = this.find(account, id)
-    if (!before) return undefined
-    const { title, model, lastResponse } = { ...before, ...changes }
-    const row = orUnavailable(() => this.#sql().change.get(title, model, lastResponse, at, id, account))
-    return row ? recordOf(row) : undefined
-  }
-
-  remove(account: string, id: string): ConversationRecord | undefined {
-    const row = orUnavailable(() => this.#sql().remove.get(id, account))
-    return row ? recordOf(row) : undefined
-  }
-}
-
-function conversationStatements(database: Database) {
-  return {
-    list: database.prepare<Row<'conversation'>, [string, number]>(
-      'SELECT * FROM conversation WHERE account = ? ORDER BY updated_at DESC, id DESC LIMIT ?',
-    ),
-    find: database.prepare<Row<'conversation'>, [string, string]>(
-      'SELECT * FROM conversation WHERE id = ? AND account = ?',
-    ),
-    add: database.prepare(
-      'INSERT INTO conversation (id, account, title, model, last_response, created_at, updated_at) VALUES (?,?,?,?,?,?,?)',
-    ) as Statement,
-    forget: database.prepare(
-      'DELETE FROM conversation WHERE account = ? AND id IN (SELECT id FROM conversation WHERE account = ? ' +
-        'ORDER BY updated_at DESC, id DESC LIMIT -1 OFFSET ?)',
-    ) as Statement,
-    change: database.prepare<
-      Row<'conversation'>,
-      [string, string | null, string | null, number, string, string]
-    >(
-      'UPDATE conversation SET title = ?, model = ?, last_response = ?, updated_at = ? WHERE id = ? AND account = ? RETURNING *',
-    ),
-    remove: database.prepare<Row<'conversation'>, [string, string]>(
-      'DELETE FROM conversation WHERE id = ? AND account = ? RETURNING *',
-    ),
-  }
-}
-
-const recordOf = recordReader<Row<'conversation'>>()({ created_at: Number, updated_at: Number })
