@@ -37,7 +37,7 @@ describe.skipIf(browserPath === null)('keys', () => {
     expect(kept).not.toContain(key)
 
     await page.getByRole('button', { name: 'Pause laptop' }).click()
-    await page.getByRole('row', { name: 'laptop' }).getByText('paused').waitFor()
+    await page.getByRole('row', { name: 'laptop' }).getByText('paused').last().waitFor()
     expect((await callWith(key)).status).toBe(401)
     await page.getByRole('button', { name: 'Resume laptop' }).click()
     await page.getByRole('button', { name: 'Pause laptop' }).waitFor()
@@ -47,6 +47,36 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.getByRole('button', { name: 'Revoke the key' }).click()
     await page.getByText('It took effect at').waitFor()
     expect((await callWith(key)).status).toBe(401)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('without credit a first call works with a test key, and a phone shows what is to be done', async () => {
+    const made = await console.weir.command('accounts', 'create', '--email', 'new@example.org', '--json')
+    expect(made.code).toBe(0)
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.enter(page, 'new@example.org')
+    await page.setViewportSize({ width: 360, height: 740 })
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByLabel('Name').fill('first')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByText('There is no credit that this key could spend yet').waitFor()
+    expect(await page.getByRole('group', { name: 'A first call' }).count()).toBe(0)
+    await page.getByRole('button', { name: 'Make a test key: free, simulated answers' }).click()
+    const line = await page.getByRole('group', { name: 'A first call' }).innerText()
+    const key = /Bearer (sk-weir-test-[\w-]+)/.exec(line)![1]!
+    expect((await callWith(key)).status).toBe(200)
+    await page.getByText('The first call has arrived: sim/echo').waitFor()
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    const revoke = page.getByRole('button', { name: 'Revoke first', exact: true })
+    await revoke.waitFor()
+    const { x, width } = (await revoke.boundingBox())!
+    expect(x + width).toBeLessThanOrEqual(360)
+
+    await page.goto('/console')
+    await page.getByRole('slider', { name: 'Cost of the last thirty days' }).waitFor()
     expect(seen(visit)).toEqual(clean)
     await context.close()
   }, 30_000)

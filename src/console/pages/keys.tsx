@@ -4,7 +4,8 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
 import { addressOf, fullAddressOf } from '../api/address.ts'
-import { call, faultIn, newId, useCredits, useKeys } from '../api/call.ts'
+import { call, faultIn, newId, useCredits, useKeys, useModels } from '../api/call.ts'
+import { useTopUpTerms } from '../api/payments.ts'
 import { decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
   Button,
@@ -23,7 +24,16 @@ import {
   useAct,
 } from '../ui/kit.tsx'
 import { isFrozen, KeyLimit, KeyName, KeyState, PauseButton } from './key-row.tsx'
-import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
+import {
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  rightAligned,
+  Table,
+  wideOnly,
+} from '../ui/table.tsx'
 
 type Open =
   | { readonly kind: 'create' }
@@ -158,14 +168,20 @@ function Misbehave() {
 const askEveryMs = 1_500
 
 function RevealedKey({ made, onClose }: { made: NewKeyView; onClose: () => void }) {
+  const [testKey, setTestKey] = useState<NewKeyView | null>(null)
+  const { data: models } = useModels()
+  const tried = testKey ?? made
   const { data: first } = useQuery({
-    queryKey: ['first-call', made.id],
+    queryKey: ['first-call', tried.id],
     queryFn: async () =>
-      (await call<Page<RequestRowView>>('GET', `requests?limit=1&key=${encodeURIComponent(made.id)}`))
+      (await call<Page<RequestRowView>>('GET', `requests?limit=1&key=${encodeURIComponent(tried.id)}`))
         .data[0] ?? null,
     refetchInterval: ({ state }) => (state.data ? false : askEveryMs),
     gcTime: 0,
   })
+  const isFree = models?.some(({ id, input, output }) => id === firstModel && isZero(input) && isZero(output))
+  // Of a test key null.
+  const isRefused = testKey === null && isZero(made.spendable_usd) && isFree === false
   const base = fullAddressOf('/v1')
   return (
     <Dialog title={t('Your new key')} onClose={onClose} wide firm>
@@ -189,11 +205,19 @@ function RevealedKey({ made, onClose }: { made: NewKeyView; onClose: () => void 
             text={`export OPENAI_BASE_URL=${base}\nexport OPENAI_API_KEY=${made.key}`}
           />
         </div>
-        <div>
-          <h3 className="mb-1 text-[13px] font-medium">{t('A first call')}</h3>
-          <Code label={t('A first call')} text={firstCall(base, made.key)} />
-        </div>
-        <FirstCall first={first ?? null} />
+        {isRefused ? (
+          <WithoutCredit name={made.name} onMade={setTestKey} />
+        ) : (
+          <>
+            <div>
+              <h3 className="mb-1 text-[13px] font-medium">
+                {testKey === null ? t('A first call') : t('A first call with the test key')}
+              </h3>
+              <Code label={t('A first call')} text={firstCall(base, tried.key)} />
+            </div>
+            <FirstCall first={first ?? null} />
+          </>
+        )}
         <div className="flex justify-end">
           <Button look="primary" onClick={onClose}>
             {t('I have stored the key')}
@@ -201,6 +225,50 @@ function RevealedKey({ made, onClose }: { made: NewKeyView; onClose: () => void 
         </div>
       </div>
     </Dialog>
+  )
+}
+
+const firstModel = 'sim/echo'
+
+function isZero(amount: string | null): boolean {
+  return amount !== null && Number(amount) === 0
+}
+
+/** In place of a call that would be refused: how one works now, and what makes this key work. */
+function WithoutCredit({ name, onMade }: { name: string; onMade: (made: NewKeyView) => void }) {
+  const { error, busy, act } = useAct()
+  const { data: terms } = useTopUpTerms()
+  // If the answer was lost, the same request is sent again with this id and makes no second key.
+  const [id] = useState(() => newId())
+  const make = () =>
+    act(async () =>
+      onMade(
+        await call<NewKeyView>('POST', 'keys', { name: `${name} (test)`.slice(0, 100), mode: 'test', id }),
+      ),
+    )
+  return (
+    <Note tone="warn" role="status">
+      <p>
+        {t('There is no credit that this key could spend yet, so a call with it would be refused.')}{' '}
+        {terms?.processors.length === 0 && t('Ask your operator for credit.')}
+      </p>
+      <p className="mt-2 flex flex-wrap gap-2">
+        <Button busy={busy} onClick={() => void make()}>
+          {t('Make a test key: free, simulated answers')}
+        </Button>
+        {terms !== undefined && terms.processors.length > 0 && (
+          <a
+            href={addressOf('/console/credits/top-up')}
+            target="_blank"
+            rel="noreferrer"
+            className="inline-flex h-9 items-center px-2 text-accent underline"
+          >
+            {t('Top up')}
+          </a>
+        )}
+      </p>
+      {error !== null && <Failure error={error} />}
+    </Note>
   )
 }
 
@@ -241,7 +309,7 @@ function firstCall(base: string, key: string): string {
     `curl ${base}/chat/completions \\`,
     `  -H "Authorization: Bearer ${key}" \\`,
     `  -H "Content-Type: application/json" \\`,
-    `  -d '{"model": "sim/echo", "messages": [{"role": "user", "content": "Hello"}]}'`,
+    `  -d '{"model": "${firstModel}", "messages": [{"role": "user", "content": "Hello"}]}'`,
   ].join('\n')
 }
 
@@ -613,32 +681,38 @@ function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: K
       label={t('Keys')}
       columns={[
         t('Key'),
-        numeric(t('Can spend now')),
-        t('Limit'),
-        t('Last used'),
-        t('State'),
+        wideOnly(numeric(t('Can spend now'))),
+        wideOnly(t('Limit')),
+        wideOnly(t('Last used')),
+        wideOnly(t('State')),
         rightAligned(t('Actions')),
       ]}
     >
       {rows.map((key) => (
         <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
-          <td className="min-w-40">
+          <td className={`sm:min-w-40 ${firstOnPhones}`}>
             <KeyName keyRow={key} />
+            <span className="mt-0.5 block text-[12.5px] sm:hidden">
+              <KeyState keyRow={key} />
+            </span>
+            <span className="block truncate text-[12.5px] text-muted sm:hidden">
+              <TimeIn sentence={t('used {time}')} at={key.last_used_at} />
+            </span>
           </td>
-          <td className="num">
+          <td className={`num ${notOnPhones}`}>
             <CanSpend keyRow={key} />
           </td>
-          <td className="whitespace-nowrap">
+          <td className={`whitespace-nowrap ${notOnPhones}`}>
             <KeyLimit keyRow={key} />
           </td>
-          <td>
+          <td className={notOnPhones}>
             <Time at={key.last_used_at} none={t('never')} />
           </td>
-          <td className="whitespace-nowrap">
+          <td className={`whitespace-nowrap ${notOnPhones}`}>
             <KeyState keyRow={key} />
           </td>
           <td>
-            <div className="flex justify-end gap-1">
+            <div className="flex justify-end gap-1 max-sm:flex-wrap">
               <PauseButton
                 keyRow={key}
                 path="keys"

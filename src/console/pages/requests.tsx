@@ -57,7 +57,7 @@ import {
 } from '../ui/table.tsx'
 import { poolName, poolNames } from './words.tsx'
 
-const filters = ['model', 'key', 'code'] as const
+const filters = ['model', 'key', 'outcome', 'code', 'from', 'to'] as const
 
 const askEveryMs = 4_000
 
@@ -124,7 +124,7 @@ export function Requests() {
         onChange={(event) => {
           if (event.target instanceof HTMLSelectElement) event.currentTarget.requestSubmit()
         }}
-        className="mb-4 grid gap-2 sm:grid-cols-[minmax(0,1fr)_12rem_14rem_auto]"
+        className="mb-4 grid grid-cols-2 gap-2 lg:grid-cols-4"
         role="search"
       >
         <input
@@ -137,18 +137,38 @@ export function Requests() {
         />
         <KeyFilter chosen={query.get('key') ?? ''} />
         <select
-          name="code"
+          name="outcome"
           aria-label={t('Outcome')}
-          defaultValue={query.get('code') ?? ''}
+          defaultValue={query.get('outcome') ?? ''}
           className="control"
         >
           <option value="">{t('every outcome')}</option>
+          <option value="served">{t('served')}</option>
+          <option value="failed">{t('failed')}</option>
+          <option value="refused">{t('refused')}</option>
+        </select>
+        <select name="code" aria-label={t('Code')} defaultValue={query.get('code') ?? ''} className="control">
+          <option value="">{t('every code')}</option>
           {codes.map((code) => (
             <option key={code} value={code}>
               {code}
             </option>
           ))}
         </select>
+        <input
+          type="date"
+          name="from"
+          aria-label={t('From')}
+          defaultValue={query.get('from') ?? ''}
+          className="control"
+        />
+        <input
+          type="date"
+          name="to"
+          aria-label={t('To')}
+          defaultValue={query.get('to') ?? ''}
+          className="control"
+        />
         <Button type="submit">{t('Filter')}</Button>
       </form>
       {noKey !== null && (

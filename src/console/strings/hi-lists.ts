@@ -12,6 +12,17 @@ export const lists: Readonly<Record<string, string>> = {
   'Latest calls with the key': 'इस कुंजी की हाल की कॉल',
   'All of them': 'सभी',
   'Latest payments': 'हाल के भुगतान',
+  'A first call with the test key': 'परीक्षण कुंजी से पहली कॉल',
+  'There is no credit that this key could spend yet, so a call with it would be refused.':
+    'इस कुंजी के लिए अभी कोई क्रेडिट नहीं है, इसलिए इससे की गई कॉल अस्वीकार होगी।',
+  'Ask your operator for credit.': 'क्रेडिट के लिए अपने संचालक से कहें।',
+  'Make a test key: free, simulated answers': 'परीक्षण कुंजी बनाएँ: मुफ़्त, बनावटी उत्तर',
+  'every code': 'हर कोड',
+  'Cost of the last thirty days': 'पिछले तीस दिनों की लागत',
+  'Failures of a day:': 'दिन की विफलताएँ:',
+  'The key {name} has spent {spent} of its limit of {limit}.':
+    'कुंजी {name} अपनी {limit} की सीमा में से {spent} ख़र्च कर चुकी है।',
+  'The key {name} expires on {day}.': 'कुंजी {name} {day} को समाप्त होती है।',
   'every state': 'हर स्थिति',
   'This month': 'इस महीने',
   'Last call': 'पिछली कॉल',
