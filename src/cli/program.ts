@@ -250,7 +250,16 @@ a line. Lines are matched to calls by the provider's id of its answer; lines wit
 
 --map names the columns, with commas: upstream_id=COLUMN,cost=COLUMN. In JSON a column inside another is usage.cost.
   upstream_id  the provider's id; without --map upstream_id, id, generation_id, response_id or request_id
-  cost         US dollars, as 0.0125 or 1.25e-2; without --map cost, cost_usd, total_cost, amount or usage
+  cost         US dollars, as 0.0125 or 1.25e-2; without --map cost, cost_usd, total_cost, amount, amount.value or usage
+
+An export with a day and a model and without an id is an invoice by model and day: its sums are held against those of the
+ledger, by UTC day and the provider's name of the model, without the date of a snapshot. --model "Fancy Name=gpt-5" names
+one that is not found. Where they differ it is said why that may be: rounding, days that begin at another hour, calls that
+are missing on one side, failed attempts, a service tier, a price. Without --since and --until the days are those of FILE.
+  day  2026-11-28, a time, or seconds since 1970; without --map day, date, usage_date, usage_date_utc, start_time or timestamp
+  model  without --map model, model_name, model_version, snapshot_id, line_item or sku
+  input_tokens  where there are some: then tokens and prices are told apart; input_tokens, prompt_tokens or tokens_prompt
+  output_tokens  the same; output_tokens, completion_tokens or tokens_completion
 
 Ids found on one side only are normal at the edges of the export's period: --since and --until bound the calls.
 Whatever is found, the exit code is 0; "ok" in the JSON tells whether both sides agree.`
@@ -292,10 +301,14 @@ function ledgerCommands(weir: Command, io: Io): void {
     .action(run(io, async () => (await import('./commands/ledger.ts')).accept))
   ledger
     .command('reconcile')
-    .description("compare a provider's usage export with the ledger, call by call")
+    .description("compare a provider's usage export, or its invoice by model and day, with the ledger")
     .argument('<file>', 'the export: CSV, JSON or JSON Lines')
     .requiredOption('--provider <provider>', 'the id of the provider that bills')
-    .option('--map <columns>', 'upstream_id=COLUMN,cost=COLUMN')
+    .option(
+      '--map <columns>',
+      'upstream_id=COLUMN,cost=COLUMN, or day, model, cost, input_tokens, output_tokens',
+    )
+    .option('--model <name=ours...>', 'what a model of an invoice by model and day is called here')
     .option('--since <date>', 'only calls that ended at or after it')
     .option('--until <date>', 'only calls that ended before it')
     .addHelpText('after', reconcileHelp)

@@ -1,18 +1,27 @@
-// Reads a provider's usage export as lines of id and cost: CSV, JSON or JSON Lines, with configurable columns.
+// Reads a provider's usage export as lines of id and cost, or of day, model and cost: CSV, JSON or JSON Lines, with
+// configurable columns.
 
-import type { BilledLine } from '../credits/ledger/reconcile.ts'
+import type { BilledLine, InvoiceLine } from '../credits/ledger/reconcile.ts'
 import type { Pico } from '../credits/money.ts'
 
 /** The columns that the operator has named. */
 export interface ColumnMap {
   readonly upstream_id?: string
   readonly cost?: string
+  readonly day?: string
+  readonly model?: string
+  readonly input_tokens?: string
+  readonly output_tokens?: string
 }
 
 /** Tried in this order if the operator names no column. */
 export const usualColumns: Readonly<Record<keyof ColumnMap, readonly string[]>> = {
   upstream_id: ['upstream_id', 'id', 'generation_id', 'response_id', 'request_id'],
-  cost: ['cost', 'cost_usd', 'total_cost', 'amount', 'usage'],
+  cost: ['cost', 'cost_usd', 'total_cost', 'amount', 'amount.value', 'usage'],
+  day: ['day', 'date', 'usage_date', 'usage_date_utc', 'start_time', 'timestamp'],
+  model: ['model', 'model_name', 'model_version', 'snapshot_id', 'line_item', 'sku'],
+  input_tokens: ['input_tokens', 'prompt_tokens', 'tokens_prompt'],
+  output_tokens: ['output_tokens', 'completion_tokens', 'tokens_completion'],
 }
 
 export interface UsageExport {
@@ -32,10 +41,7 @@ interface Entry {
  * value that cannot be read.
  */
 export function readUsageExport(text: string, map: ColumnMap): UsageExport {
-  const plain = text.replace(/^\uFEFF/, '')
-  const first = plain.trimStart()[0]
-  if (first === undefined) throw new FileFault('the file is empty')
-  const { columns, entries } = first === '[' || first === '{' ? jsonEntries(plain) : csvEntries(plain)
+  const { columns, entries } = entriesOf(text)
   const idColumn = columnOf('upstream_id', map, columns)
   const costColumn = columnOf('cost', map, columns)
   let rounded = 0
@@ -45,6 +51,73 @@ export function readUsageExport(text: string, map: ColumnMap): UsageExport {
     return { upstreamId: idOf(entry, idColumn), cost: cost.amount }
   })
   return { lines, rounded }
+}
+
+function entriesOf(text: string): { columns: readonly string[]; entries: Entry[] } {
+  const plain = text.replace(/^\uFEFF/, '')
+  const first = plain.trimStart()[0]
+  if (first === undefined) throw new FileFault('the file is empty')
+  return first === '[' || first === '{' ? jsonEntries(plain) : csvEntries(plain)
+}
+
+/** Whether an export has sums by model and day: it has columns for both, and none for an id. */
+export function isInvoice(text: string, map: ColumnMap): boolean {
+  const { columns } = entriesOf(text)
+  const has = (meaning: keyof ColumnMap) => findColumn(meaning, map, columns) !== undefined
+  if (map.upstream_id !== undefined) return false
+  return (
+    has('day') && has('model') && (map.day !== undefined || map.model !== undefined || !has('upstream_id'))
+  )
+}
+
+/** Reads such an export. Throws FileFault as `readUsageExport` does. */
+export function readInvoice(text: string, map: ColumnMap): readonly InvoiceLine[] {
+  const { columns, entries } = entriesOf(text)
+  const day = columnOf('day', map, columns)
+  const model = columnOf('model', map, columns)
+  const cost = columnOf('cost', map, columns)
+  const tokens = (['input_tokens', 'output_tokens'] as const).flatMap(
+    (meaning) => findColumn(meaning, map, columns) ?? [],
+  )
+  return entries.map((entry): InvoiceLine => {
+    const { amount, unit } = costOf(entry, cost)
+    return {
+      day: dayIn(entry, day),
+      model: idOf(entry, model),
+      cost: amount,
+      unit,
+      tokens: tokens.length === 0 ? null : tokens.reduce((all, column) => all + tokensOf(entry, column), 0),
+    }
+  })
+}
+
+/** `2026-11-28`, `20261128`, a time of ISO 8601, or seconds or milliseconds since 1970. */
+function dayIn({ where, value }: Entry, column: string): string {
+  const cell = value(column)
+  const text = typeof cell === 'string' || typeof cell === 'number' ? String(cell).trim() : ''
+  const compact = /^(20\d\d)(\d\d)(\d\d)$/.exec(text)
+  const iso = /^\d{4}-\d{2}-\d{2}([T ].*)?$/.test(text) ? text : undefined
+  const epoch = /^\d{9,13}(\.\d+)?$/.test(text) ? Number(text) * (text.length > 11 ? 1 : 1000) : undefined
+  const at = compact ? Date.parse(compact.slice(1).join('-')) : iso ? utc(iso) : (epoch ?? Number.NaN)
+  if (Number.isNaN(at)) {
+    throw new FileFault(
+      `${where}, column ${column}: a day is written as 2026-11-28, not ${JSON.stringify(cell ?? null)}`,
+    )
+  }
+  return new Date(at).toISOString().slice(0, 10)
+}
+
+/** A time without a zone is of UTC. */
+function utc(text: string): number {
+  const time = text.replace(' ', 'T').replace(/ UTC$/, 'Z')
+  return Date.parse(time.length > 10 && !/(Z|[+-]\d\d:?\d\d)$/.test(time) ? `${time}Z` : time)
+}
+
+function tokensOf({ where, value }: Entry, column: string): number {
+  const cell = value(column) ?? 0
+  const count = typeof cell === 'string' ? Number(cell.replaceAll(',', '')) : cell
+  if (typeof count === 'number' && Number.isSafeInteger(count) && count >= 0) return count
+  throw new FileFault(`${where}, column ${column}: tokens are a whole number, not ${JSON.stringify(cell)}`)
 }
 
 function csvEntries(text: string): { columns: readonly string[]; entries: Entry[] } {
@@ -129,9 +202,7 @@ function inside(value: object, column: string): unknown {
 
 function columnOf(meaning: keyof ColumnMap, map: ColumnMap, columns: readonly string[]): string {
   const named = map[meaning]
-  const found = (named === undefined ? usualColumns[meaning] : [named])
-    .map((wanted) => columns.find((column) => column.toLowerCase() === wanted.toLowerCase()))
-    .find((column) => column !== undefined)
+  const found = findColumn(meaning, map, columns)
   if (found !== undefined) return found
   const there = columns.slice(0, 30).join(', ')
   throw new FileFault(
@@ -141,13 +212,24 @@ function columnOf(meaning: keyof ColumnMap, map: ColumnMap, columns: readonly st
   )
 }
 
+function findColumn(
+  meaning: keyof ColumnMap,
+  map: ColumnMap,
+  columns: readonly string[],
+): string | undefined {
+  const named = map[meaning]
+  return (named === undefined ? usualColumns[meaning] : [named])
+    .map((wanted) => columns.find((column) => column.toLowerCase() === wanted.toLowerCase()))
+    .find((column) => column !== undefined)
+}
+
 function idOf({ where, value }: Entry, column: string): string {
   const id = value(column) ?? ''
   if (typeof id === 'string' || typeof id === 'number') return String(id)
   throw new FileFault(`${where}, column ${column}: an id is text, not ${JSON.stringify(id)}`)
 }
 
-function costOf({ where, value }: Entry, column: string): { amount: Pico; rounded: boolean } {
+function costOf({ where, value }: Entry, column: string): { amount: Pico; unit: Pico; rounded: boolean } {
   const cell = value(column)
   const cost = typeof cell === 'string' || typeof cell === 'number' ? usdOf(String(cell)) : undefined
   if (cost !== undefined) return cost
@@ -157,7 +239,7 @@ function costOf({ where, value }: Entry, column: string): { amount: Pico; rounde
 }
 
 /** `0.0125`, `$0.0125`, `1.25e-2`; rounded to the nearest picodollar, half away from zero. */
-function usdOf(text: string): { amount: Pico; rounded: boolean } | undefined {
+function usdOf(text: string): { amount: Pico; unit: Pico; rounded: boolean } | undefined {
   const match = /^(-?)\$?(\d{1,9})(?:\.(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?$/.exec(text.trim())
   if (!match) return undefined
   const [, sign, whole, fraction = '', exponent = '0'] = match
@@ -165,7 +247,8 @@ function usdOf(text: string): { amount: Pico; rounded: boolean } | undefined {
   const places = fraction.length - Number(exponent) - 12
   const scale = 10n ** BigInt(Math.abs(places))
   const amount = places <= 0 ? digits * scale : (digits + scale / 2n) / scale
-  return { amount: sign === '-' ? -amount : amount, rounded: places > 0 && digits % scale !== 0n }
+  const unit = places <= 0 ? scale : 1n
+  return { amount: sign === '-' ? -amount : amount, unit, rounded: places > 0 && digits % scale !== 0n }
 }
 
 // CSV as spreadsheets and providers write it: RFC 4180 with a heading; cells are quoted where necessary.

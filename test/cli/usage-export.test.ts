@@ -1,7 +1,7 @@
 // Usage exports are read in every usual form, and what cannot be read is named by line and column.
 
 import { describe, expect, test } from 'bun:test'
-import { csvRows, readUsageExport } from '../../src/cli/usage-export.ts'
+import { csvRows, isInvoice, readInvoice, readUsageExport } from '../../src/cli/usage-export.ts'
 import { usd } from '../../src/credits/money.ts'
 
 const two = [
@@ -103,4 +103,51 @@ test('rows tell the line they begin on, whatever the cells hold', () => {
     { line: 2, cells: ['1\n2', '3'] },
     { line: 5, cells: ['4', '5'] },
   ])
+})
+
+describe('an invoice', () => {
+  const line = { day: '2026-11-28', model: 'gpt-5', cost: usd('12.5'), unit: usd('0.01'), tokens: null }
+
+  test.each([
+    ['a date', 'date,model,cost\n2026-11-28,gpt-5,12.50\n'],
+    ['a time', 'Timestamp,Model,Cost\n2026-11-28 23:59:59,gpt-5,$12.50\n'],
+    ['a time of another zone', 'day;model;cost\n2026-11-29T01:30:00+05:30;gpt-5;12.50\n'],
+    ['seconds', '[{"start_time":1795824000,"model":"gpt-5","cost":"12.50"}]'],
+    ['a day without dashes', 'usage_date,model,amount\n20261128,gpt-5,12.50\n'],
+  ])('has days written as %s', (_, text) => {
+    expect(isInvoice(text, {})).toBe(true)
+    expect(readInvoice(text, {})).toEqual([line])
+  })
+
+  test('may have tokens, and costs inside others', () => {
+    const text = JSON.stringify({
+      data: [
+        {
+          day: '2026-11-28',
+          model: 'gpt-5',
+          amount: { value: '12.50' },
+          input_tokens: 7,
+          output_tokens: '1,000',
+        },
+      ],
+    })
+    expect(readInvoice(text, {})).toEqual([{ ...line, tokens: 1_007 }])
+  })
+
+  test('is none where there are ids, unless its columns are named', () => {
+    const text = 'id,day,model,cost\ngen-1,2026-11-28,gpt-5,1\n'
+    expect(isInvoice(text, {})).toBe(false)
+    expect(isInvoice(text, { day: 'day' })).toBe(true)
+    expect(isInvoice('day,cost\n2026-11-28,1\n', {})).toBe(false)
+  })
+
+  test('that cannot be read is named by line and column', () => {
+    const read = (text: string) => () => readInvoice(text, {})
+    expect(read('day,model,cost\nyesterday,gpt-5,1\n')).toThrow(
+      'line 2, column day: a day is written as 2026-11-28',
+    )
+    expect(read('day,model,cost,input_tokens\n2026-11-28,gpt-5,1,many\n')).toThrow(
+      'tokens are a whole number',
+    )
+  })
 })

@@ -4,7 +4,15 @@ import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
-import { reconcile, type Reconciliation } from '../../credits/ledger/reconcile.ts'
+import {
+  type DayOfModel,
+  type InvoiceLine,
+  type InvoiceReconciliation,
+  type Reason,
+  reconcile,
+  reconcileDays,
+  type Reconciliation,
+} from '../../credits/ledger/reconcile.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { auditNote } from '../../notify/upkeep.ts'
 import { plural } from '../../text/csv.ts'
@@ -17,7 +25,14 @@ import {
   table,
   usageFault,
 } from '../context.ts'
-import { type ColumnMap, FileFault, readUsageExport, type UsageExport } from '../usage-export.ts'
+import {
+  type ColumnMap,
+  FileFault,
+  isInvoice,
+  readInvoice,
+  readUsageExport,
+  type UsageExport,
+} from '../usage-export.ts'
 import { momentOf, pastDay } from '../values.ts'
 import { withStore } from '../with-store.ts'
 
@@ -135,7 +150,12 @@ export async function reconcileLedger(context: Context, invocation: Invocation):
   const map = columnMap(invocation.option('map'))
   const since = boundOption(invocation, 'since') ?? -Infinity
   const until = boundOption(invocation, 'until') ?? Infinity
-  const usage = readExport(file, map)
+  const text = readText(file)
+  if (faultsNamed(file, () => isInvoice(text, map))) {
+    const lines = faultsNamed(file, () => readInvoice(text, map))
+    return reconcileInvoice(context, { provider, lines, names: modelNames(invocation), since, until })
+  }
+  const usage = faultsNamed(file, () => readUsageExport(text, map))
   const calls = await withStore(context, ({ reports }) => reports.callsOf(provider))
   const found = reconcile(
     calls.filter(({ at }) => at >= since && at < until),
@@ -153,19 +173,28 @@ function columnMap(text: string | undefined): ColumnMap {
   if (text === undefined) return {}
   const map: { -readonly [Name in keyof ColumnMap]: ColumnMap[Name] } = {}
   for (const part of text.split(',')) {
-    const [, meaning, column] = /^\s*(upstream_id|cost)\s*=\s*(.+?)\s*$/.exec(part) ?? []
+    const [, meaning, column] =
+      /^\s*(upstream_id|cost|day|model|input_tokens|output_tokens)\s*=\s*(.+?)\s*$/.exec(part) ?? []
     if (column === undefined) {
-      throw usageFault(`--map takes upstream_id=COLUMN,cost=COLUMN, not ${JSON.stringify(part)}`)
+      throw usageFault(
+        `--map takes upstream_id=COLUMN,cost=COLUMN, or day, model, input_tokens and output_tokens, not ${JSON.stringify(part)}`,
+      )
     }
     map[meaning as keyof ColumnMap] = column
   }
   return map
 }
 
-function readExport(file: string, map: ColumnMap): UsageExport {
-  try {
+function readText(file: string): string {
+  return faultsNamed(file, () => {
     if (statSync(file).size > largestExportBytes) throw new FileFault('it is larger than 512 MB: split it')
-    return readUsageExport(readFileSync(file, 'utf8'), map)
+    return readFileSync(file, 'utf8')
+  })
+}
+
+function faultsNamed<T>(file: string, read: () => T): T {
+  try {
+    return read()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new CommandFailure(`${file} cannot be reconciled: ${reason}`)
@@ -294,4 +323,128 @@ function listLines<T>(heading: string, items: readonly T[], line: (item: T) => s
   const more =
     items.length > namedInText ? [`  and ${items.length - namedInText} more (--json names all)`] : []
   return ['', `${heading}:`, ...items.slice(0, namedInText).map((item) => `  ${line(item)}`), ...more]
+}
+
+// The same for an invoice by model and day.
+
+/** What each reason means, for people. */
+const reasonTexts: Readonly<Record<Reason, string>> = {
+  rounding: 'within the digits of the invoice',
+  another_day: 'the days in a row agree together: its days begin at another hour than UTC’s',
+  not_booked: 'billed, and no call is booked',
+  not_billed: 'booked, and not billed',
+  failed_attempts: 'attempts failed, which charged nobody and may be billed',
+  unpriced: 'calls used what the catalog has no rate for, and were charged at the standard one',
+  tier: 'as much as a service tier makes: half or a multiple of the price',
+  tokens: 'the tokens differ: calls are missing on one side',
+  estimated: 'calls were cut off, and their tokens estimated',
+  price: 'the same tokens at another price',
+  unknown: 'nothing that the ledger knows explains it',
+}
+
+function modelNames(invocation: Invocation): ReadonlyMap<string, string> {
+  const pairs = (invocation.options('model') ?? []).map((text) => {
+    const at = text.lastIndexOf('=')
+    if (at < 1 || at === text.length - 1)
+      throw usageFault(`--model takes NAME=OURS, not ${JSON.stringify(text)}`)
+    return [text.slice(0, at).trim(), text.slice(at + 1).trim()] as const
+  })
+  return new Map(pairs)
+}
+
+async function reconcileInvoice(
+  context: Context,
+  asked: {
+    readonly provider: string
+    readonly lines: readonly InvoiceLine[]
+    readonly names: ReadonlyMap<string, string>
+    readonly since: number
+    readonly until: number
+  },
+): Promise<void> {
+  const { provider, lines, names } = asked
+  const bounds = boundsOf(lines, asked)
+  const booked = await withStore(context, ({ reports }) =>
+    reports.sumsOf(provider, bounds.since, bounds.until),
+  )
+  const found = reconcileDays(
+    booked,
+    lines.filter(({ day }) => Date.parse(day) >= bounds.since && Date.parse(day) < bounds.until),
+    names,
+  )
+  const off = found.days.filter(({ reasons }) => reasons.length > 0 && !isHarmless(reasons))
+  print(context, {
+    json: {
+      ok: off.length === 0,
+      provider,
+      lines: lines.length,
+      billed: formatUsd(found.billed),
+      booked: formatUsd(found.booked),
+      drift: formatUsd(found.drift),
+      drift_picodollars: String(found.drift),
+      drift_to_the_cent: toTheCent(found.drift),
+      days: found.days.map(dayView),
+    },
+    text: renderInvoice(provider, lines.length, found, off),
+  })
+}
+
+/** What needs nobody to look at it. */
+function isHarmless(reasons: readonly Reason[]): boolean {
+  return reasons.every((reason) => reason === 'rounding' || reason === 'another_day')
+}
+
+/** From the first day of the invoice to its last, unless the command says otherwise. */
+function boundsOf(
+  lines: readonly InvoiceLine[],
+  { since, until }: { readonly since: number; readonly until: number },
+): { since: number; until: number } {
+  const days = lines.map(({ day }) => Date.parse(day))
+  const first = days.reduce((least, day) => Math.min(least, day), Infinity)
+  const last = days.reduce((most, day) => Math.max(most, day), -Infinity)
+  return {
+    since: since === -Infinity ? (first === Infinity ? 0 : first) : since,
+    until: until === Infinity ? (last === -Infinity ? 0 : last + dayMs) : until,
+  }
+}
+
+function dayView({ day, model, billed, booked, calls, reasons, tiers, ...tokens }: DayOfModel) {
+  return {
+    day,
+    model,
+    billed: formatUsd(billed),
+    booked: formatUsd(booked),
+    drift: formatUsd(billed - booked),
+    drift_picodollars: String(billed - booked),
+    calls,
+    billed_tokens: tokens.billedTokens,
+    booked_tokens: tokens.bookedTokens,
+    booked_by_tier: Object.fromEntries(
+      Object.entries(tiers).map(([tier, amount]) => [tier, formatUsd(amount)]),
+    ),
+    reasons: reasons.map((reason) => ({ code: reason, means: reasonTexts[reason] })),
+  }
+}
+
+function renderInvoice(
+  provider: string,
+  lines: number,
+  found: InvoiceReconciliation,
+  off: readonly DayOfModel[],
+): string {
+  const { days, billed, booked, drift } = found
+  const agree = days.filter(({ reasons }) => reasons.length === 0).length
+  const harmless = days.length - agree - off.length
+  return [
+    `${provider} bills ${formatUsd(billed)} USD on ${plural(lines, 'line')}, by model and day; ${formatUsd(booked)} USD are booked`,
+    `drift ${toTheCent(drift)} USD, exactly ${drift} ${drift === 1n ? 'picodollar' : 'picodollars'}`,
+    `${plural(agree, 'sum')} of a model and day agree, ${harmless} but for rounding or the hour at which days begin, ${off.length} differ`,
+    ...listLines('differ', off, (day) => {
+      const { billed: theirs, booked: ours, calls, reasons } = day
+      const why = reasons.map((reason) => reasonTexts[reason]).join('; or ')
+      const tokens =
+        day.billedTokens === null ? '' : `, ${day.billedTokens} tokens against ${day.bookedTokens}`
+      return `${day.day} ${day.model}: billed ${formatUsd(theirs)}, booked ${formatUsd(ours)} in ${plural(calls, 'call')}${tokens}: ${why}`
+    }),
+  ].join('\n')
 }

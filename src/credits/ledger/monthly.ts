@@ -155,6 +155,25 @@ export interface ProviderCall {
   readonly estimated: boolean
 }
 
+/** What the ledger has booked of one provider, day (UTC), upstream model and service tier. */
+export interface BookedSum {
+  readonly day: string
+  /** The provider's name of it. */
+  readonly model: string
+  /** The service tier that served; null for the standard one. */
+  readonly tier: string | null
+  readonly calls: number
+  readonly cost: Pico
+  readonly tokens: number
+  /** Calls whose tokens were counted here, and what they cost. */
+  readonly estimated: number
+  readonly estimatedCost: Pico
+  /** Calls charged at the standard rate because the catalog has no rate for something they used. */
+  readonly unpriced: number
+  /** Attempts without an answer, which charged nobody. */
+  readonly failed: number
+}
+
 /** What a provider billed since some time beyond what was held for it. */
 export interface Unpaid {
   readonly provider: string
@@ -173,6 +192,8 @@ export interface LedgerReports {
   debts(): Awaitable<readonly Debt[]>
   /** Calls that this provider has an id for, oldest first. */
   callsOf(provider: string): Awaitable<readonly ProviderCall[]>
+  /** What was booked of this provider, by UTC day, upstream model and service tier; of a half-open interval. */
+  sumsOf(provider: string, from: number, until: number): Awaitable<readonly BookedSum[]>
   /** By provider, largest amount first; providers without any are left out. */
   unpaid(since: number): Awaitable<readonly Unpaid[]>
   /** What all accounts have together, a row for each pool that any account has had. */

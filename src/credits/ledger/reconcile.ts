@@ -1,6 +1,6 @@
 // Compares a provider's bill with the ledger, call by call and to the picodollar. Pure.
 
-import type { ProviderCall } from './monthly.ts'
+import type { BookedSum, ProviderCall } from './monthly.ts'
 import type { Pico } from '../money.ts'
 
 /** One line of a provider's usage export. */
@@ -120,4 +120,212 @@ function size(amount: Pico): Pico {
 
 function compare(a: Pico, b: Pico): number {
   return a < b ? -1 : a > b ? 1 : 0
+}
+
+// An invoice by model and day: sums against sums, and what may explain that they differ.
+
+/** One line of such an invoice. */
+export interface InvoiceLine {
+  /** As `2026-11-28`, as the provider counts days. */
+  readonly day: string
+  /** As the provider names it. */
+  readonly model: string
+  readonly cost: Pico
+  /** The last digit that the cost was written with: a cent is 10¹⁰ picodollars. */
+  readonly unit: Pico
+  /** Tokens of prompts and answers together; null where the line has none. */
+  readonly tokens: number | null
+}
+
+/** Why an invoice may differ from the books, the most certain first. */
+export type Reason =
+  | 'rounding'
+  | 'another_day'
+  | 'not_booked'
+  | 'not_billed'
+  | 'failed_attempts'
+  | 'unpriced'
+  | 'tier'
+  | 'tokens'
+  | 'estimated'
+  | 'price'
+  | 'unknown'
+
+export interface DayOfModel {
+  readonly day: string
+  readonly model: string
+  readonly billed: Pico
+  readonly booked: Pico
+  readonly calls: number
+  readonly billedTokens: number | null
+  readonly bookedTokens: number
+  /** By service tier, where others than the standard one served. */
+  readonly tiers: Readonly<Record<string, Pico>>
+  /** Empty where both sides agree to the picodollar. */
+  readonly reasons: readonly Reason[]
+}
+
+export interface InvoiceReconciliation {
+  /** By day, then by model. */
+  readonly days: readonly DayOfModel[]
+  readonly billed: Pico
+  readonly booked: Pico
+  readonly drift: Pico
+}
+
+/**
+ * Holds an invoice by model and day against the ledger. `names` maps models of the invoice to those of the ledger; others
+ * are found by their name, without the date of a snapshot and what stands before a slash.
+ */
+export function reconcileDays(
+  booked: readonly BookedSum[],
+  lines: readonly InvoiceLine[],
+  names: ReadonlyMap<string, string> = new Map(),
+): InvoiceReconciliation {
+  const modelOf = modelNames(
+    booked.map(({ model }) => model),
+    names,
+  )
+  const bill = Map.groupBy(lines, (line) => `${line.day} ${modelOf(line.model)}`)
+  const books = Map.groupBy(booked, (sum) => `${sum.day} ${sum.model}`)
+  const cells = [...new Set([...bill.keys(), ...books.keys()])]
+    .toSorted()
+    .map((name) => cellOf(name, bill.get(name) ?? [], books.get(name) ?? []))
+  const shifted = shiftedDays(cells)
+  const [billed, bookedInAll] = [sum(lines.map(({ cost }) => cost)), sum(booked.map(({ cost }) => cost))]
+  return {
+    days: cells.map((cell) => {
+      const { slack: _slack, sums: _sums, ...day } = cell
+      return { ...day, reasons: reasonsOf(cell, shifted.has(`${cell.day} ${cell.model}`)) }
+    }),
+    billed,
+    booked: bookedInAll,
+    drift: billed - bookedInAll,
+  }
+}
+
+interface Cell extends Omit<DayOfModel, 'reasons'> {
+  /** By how much the invoice may be off for the digits that it has. */
+  readonly slack: Pico
+  readonly sums: readonly BookedSum[]
+}
+
+function cellOf(name: string, lines: readonly InvoiceLine[], sums: readonly BookedSum[]): Cell {
+  const [day = '', ...model] = name.split(' ')
+  const tokens = lines.flatMap((line) => line.tokens ?? [])
+  const tiers = sums.some(({ tier }) => tier !== null)
+    ? Object.fromEntries(
+        [...Map.groupBy(sums, ({ tier }) => tier ?? 'standard')].map(([tier, of]) => [
+          tier,
+          sum(of.map(({ cost }) => cost)),
+        ]),
+      )
+    : {}
+  return {
+    day,
+    model: model.join(' '),
+    billed: sum(lines.map(({ cost }) => cost)),
+    booked: sum(sums.map(({ cost }) => cost)),
+    calls: sums.reduce((calls, each) => calls + each.calls, 0),
+    billedTokens: tokens.length === 0 ? null : tokens.reduce((all, each) => all + each, 0),
+    bookedTokens: sums.reduce((all, each) => all + each.tokens, 0),
+    tiers,
+    slack: sum(lines.map(({ unit }) => (unit + 1n) / 2n)),
+    sums,
+  }
+}
+
+/** Days of a model that differ, while the days in a row agree together: the provider's day begins at another hour. */
+function shiftedDays(cells: readonly Cell[]): ReadonlySet<string> {
+  const shifted = new Set<string>()
+  for (const of of Map.groupBy(cells, ({ model }) => model).values()) {
+    let run: Cell[] = []
+    for (const cell of of) {
+      const last = run.at(-1)
+      const follows = last === undefined || Date.parse(cell.day) - Date.parse(last.day) === dayMs
+      run = follows && isOff(cell) ? [...run, cell] : isOff(cell) ? [cell] : []
+      const [drift, slack] = [
+        sum(run.map(({ billed, booked }) => billed - booked)),
+        sum(run.map((each) => each.slack)),
+      ]
+      if (run.length < 2 || size(drift) > slack) continue
+      for (const { day, model } of run) shifted.add(`${day} ${model}`)
+      run = []
+    }
+  }
+  return shifted
+}
+
+const dayMs = 86_400_000
+
+function isOff({ billed, booked, slack }: Cell): boolean {
+  return size(billed - booked) > slack
+}
+
+function reasonsOf(cell: Cell, isShifted: boolean): readonly Reason[] {
+  const { billed, booked, calls, billedTokens, bookedTokens, sums } = cell
+  const drift = billed - booked
+  if (drift === 0n) return []
+  if (!isOff(cell)) return ['rounding']
+  if (isShifted) return ['another_day']
+  const failed = sums.some((each) => each.failed > 0)
+  const unpriced = sums.some((each) => each.unpriced > 0)
+  const estimated = sum(sums.map((each) => each.estimatedCost))
+  const differs = billedTokens !== null && billedTokens !== bookedTokens
+  const found: Reason[] = []
+  if (calls === 0) found.push(failed ? 'failed_attempts' : 'not_booked')
+  else if (billed === 0n) found.push('not_billed')
+  else {
+    if (unpriced) found.push('unpriced')
+    if (mayBeTier(cell)) found.push('tier')
+    if (differs) found.push('tokens')
+    if (failed && drift > 0n) found.push('failed_attempts')
+    if (estimated > 0n && size(drift) <= estimated) found.push('estimated')
+    if (billedTokens !== null && !differs && !unpriced) found.push('price')
+  }
+  return found.length === 0 ? ['unknown'] : found
+}
+
+/** Tiers cost half, or a multiple, of one another: what one of them would make at another's price is the difference. */
+const tierFactors = [
+  [1n, 2n],
+  [2n, 1n],
+  [4n, 1n],
+  [1n, 4n],
+  [5n, 2n],
+  [2n, 5n],
+  [5n, 1n],
+  [1n, 5n],
+  [5n, 4n],
+  [4n, 5n],
+  [7n, 4n],
+  [4n, 7n],
+] as const
+
+function mayBeTier({ billed, booked, slack, tiers, sums }: Cell): boolean {
+  const drift = billed - booked
+  const costs = Object.keys(tiers).length === 0 ? [sum(sums.map(({ cost }) => cost))] : Object.values(tiers)
+  return costs.some((cost) =>
+    tierFactors.some(([over, under]) => size((cost * over) / under - cost - drift) <= slack + 1n),
+  )
+}
+
+/** Finds the ledger's name of a model on an invoice; its own where the ledger knows none like it. */
+function modelNames(known: readonly string[], given: ReadonlyMap<string, string>): (name: string) => string {
+  const exact = new Map(known.map((name) => [name.toLowerCase(), name]))
+  const bare = new Map(known.map((name) => [bareName(name), name]))
+  const wanted = new Map([...given].map(([name, ours]) => [name.toLowerCase(), ours]))
+  return (name) => {
+    const lower = name.toLowerCase()
+    const asked = wanted.get(lower) ?? name
+    return exact.get(asked.toLowerCase()) ?? bare.get(bareName(asked)) ?? asked
+  }
+}
+
+/** `openai/gpt-5-2025-08-07` is gpt-5. */
+function bareName(name: string): string {
+  return name
+    .toLowerCase()
+    .replace(/^.*\//, '')
+    .replace(/[-@]?(latest|\d{4}-?\d{2}-?\d{2})$/, '')
 }

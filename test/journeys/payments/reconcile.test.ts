@@ -9,7 +9,7 @@ import { tempDir } from '../../support/tmp.ts'
 
 const dir = tempDir('weir-reconcile-')
 let weir: ServedWeir
-const receipts: { upstream_id: string; charged: string }[] = []
+const receipts: { upstream_id: string; charged: string; ended_at: string }[] = []
 
 beforeAll(async () => {
   weir = await serveWeir()
@@ -20,7 +20,7 @@ afterAll(async () => {
   dir.remove()
 })
 
-async function ask(content: string): Promise<{ upstream_id: string; charged: string }> {
+async function ask(content: string): Promise<(typeof receipts)[number]> {
   const headers = { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' }
   const response = await fetch(`${weir.baseUrl}/chat/completions`, {
     method: 'POST',
@@ -30,7 +30,7 @@ async function ask(content: string): Promise<{ upstream_id: string; charged: str
   await response.text()
   const id = response.headers.get('x-request-id')
   const receipt = await fetch(`${weir.baseUrl}/generation?id=${id}`, { headers })
-  return ((await receipt.json()) as { data: { upstream_id: string; charged: string } }).data
+  return ((await receipt.json()) as { data: (typeof receipts)[number] }).data
 }
 
 async function reconciled(text: string, ...more: string[]) {
@@ -56,6 +56,29 @@ async function reported(text: string, ...more: string[]): Promise<Record<string,
 const csv = (rows: readonly (readonly string[])[]) =>
   ['"generation, id",usd', ...rows.map(([id, cost]) => `"${id}",${cost}`)].join('\n')
 const map = ['--map', 'upstream_id=generation; id,cost=usd']
+
+describe('an invoice by model and day', () => {
+  const today = () => receipts[0]!.ended_at.slice(0, 10)
+  const total = () => receipts.reduce((sum, { charged }) => sum + Math.round(Number(charged) * 1e12), 0)
+  const invoice = (pico: number) =>
+    `date,model,cost\n${today()},sim/echo,0.${String(pico).padStart(12, '0')}\n`
+
+  test('that is what was charged agrees; one that is not says by how much, and why that may be', async () => {
+    expect(await reported(invoice(total()))).toMatchObject({
+      ok: true,
+      drift: '0',
+      days: [{ day: today(), model: 'echo', calls: 3, reasons: [] }],
+    })
+    expect(await reported(invoice(total() * 2))).toMatchObject({
+      ok: false,
+      days: [{ drift_picodollars: String(total()), reasons: [{ code: 'tier' }] }],
+    })
+    const { stdout } = await reconciled(invoice(total() + 7_001))
+    expect(stdout).toContain(`${today()} echo: billed`)
+    expect(stdout).toContain('in 3 calls: nothing that the ledger knows explains it')
+    expect((await reconciled(invoice(1), '--model', 'nonsense')).code).toBe(2)
+  })
+})
 
 describe('a bill', () => {
   test('that is what was charged agrees', async () => {

@@ -2,6 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import {
+  type BookedSum,
   changeOf,
   type Debt,
   type HistoryEntry,
@@ -17,6 +18,7 @@ import {
   type StatementReader,
   type Unpaid,
 } from '../../../credits/ledger/monthly.ts'
+import { tokenBuckets } from '../../../conversation/usage.ts'
 import { type Pool, pools } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
 import { orUnavailable, readingFrom } from '../database/sqlite.ts'
@@ -84,6 +86,24 @@ export class SqliteReports implements LedgerReports {
     return rows.map(({ at, estimated, ...row }) => ({ ...row, at: Number(at), estimated: estimated === 1n }))
   }
 
+  sumsOf(provider: string, from: number, until: number): readonly BookedSum[] {
+    const rows = this.#read((database) =>
+      database.prepare<BookedRow, [string, number, number]>(sumsSql).all(provider, from, until),
+    )
+    return rows.map((row) => ({
+      day: row.day,
+      model: row.model,
+      tier: row.tier,
+      calls: Number(row.calls),
+      cost: (row.high << 32n) + row.low,
+      tokens: Number(row.tokens),
+      estimated: Number(row.estimated),
+      estimatedCost: (row.estimatedHigh << 32n) + row.estimatedLow,
+      unpriced: Number(row.unpriced),
+      failed: Number(row.failed),
+    }))
+  }
+
   unpaid(since: number): readonly Unpaid[] {
     const rows = this.#read((database) => database.prepare<UnpaidRow, [number]>(unpaidSql).all(since))
     return rows
@@ -127,6 +147,43 @@ const callsSql = `
   FROM attempt JOIN call ON call.id = attempt.call
   WHERE attempt.provider = ?1 AND attempt.upstream_id IS NOT NULL
   ORDER BY 4, 1`
+
+interface BookedRow {
+  readonly day: string
+  readonly model: string
+  readonly tier: string | null
+  readonly calls: bigint
+  readonly high: bigint
+  readonly low: bigint
+  readonly tokens: bigint
+  readonly estimated: bigint
+  readonly estimatedHigh: bigint
+  readonly estimatedLow: bigint
+  readonly unpriced: bigint
+  readonly failed: bigint
+}
+
+const dayOf = (column: string) => `strftime('%Y-%m-%d', ${column} / 1000, 'unixepoch')`
+const tokensOfReceipt = tokenBuckets
+  .map((bucket) => `coalesce(json_extract(receipt, '$.usage.${bucket}'), 0)`)
+  .join(' + ')
+
+/** A failed attempt has no model of its own: it counts for that of its call, without the provider's prefix. */
+const sumsSql = `
+  SELECT day, model, tier, sum(calls) AS calls, sum(cost >> 32) AS high, sum(cost & 4294967295) AS low,
+    sum(tokens) AS tokens, sum(estimated) AS estimated, sum(iif(estimated, cost, 0) >> 32) AS estimatedHigh,
+    sum(iif(estimated, cost, 0) & 4294967295) AS estimatedLow, sum(unpriced) AS unpriced, sum(failed) AS failed
+  FROM (
+    SELECT ${dayOf('ended_at')} AS day, json_extract(receipt, '$.served.upstreamModel') AS model,
+      json_extract(receipt, '$.usage.serviceTier') AS tier, 1 AS calls, cost, ${tokensOfReceipt} AS tokens,
+      estimated, json_extract(receipt, '$.served.unpriced') IS NOT NULL AS unpriced, 0 AS failed
+    FROM call WHERE state = 'settled' AND ended_at >= ?2 AND ended_at < ?3
+      AND json_extract(receipt, '$.served.provider') = ?1
+    UNION ALL
+    SELECT ${dayOf('call.ended_at')}, substr(call.model, instr(call.model, '/') + 1), NULL, 0, 0, 0, 0, 0, 1
+    FROM attempt JOIN call ON call.id = attempt.call
+    WHERE attempt.provider = ?1 AND call.ended_at >= ?2 AND call.ended_at < ?3)
+  GROUP BY day, model, tier ORDER BY day, model, tier`
 
 const unpaidSql = `
   SELECT coalesce(json_extract(receipt, '$.served.provider'), 'unknown') AS provider,
