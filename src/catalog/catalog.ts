@@ -87,6 +87,8 @@ export interface Catalog {
   routesTo(id: string): readonly string[]
   /** The models that can be called today, by id; all of them are the same list until the catalog changes. */
   list(filter?: ModelFilter): readonly Model[]
+  /** Builds the models of today one by one, so that the first list need not build them all at once. */
+  prepare(): Iterable<void>
   /** How many models can be called today, of all or of these providers; builds none of them. */
   count(servedBy?: ReadonlySet<string>): number
   /** Known but not sold, with the reason. */
@@ -240,6 +242,9 @@ export function buildCatalog(input: CatalogInput): Catalog {
       const row = routes.has(id) ? undefined : rows.get(id)
       if (row && isRetired(row, today())) throw retiredError(model, successorOf(row))
       return model
+    },
+    *prepare() {
+      for (const id of current()) yield void find(id)
     },
     count: (servedBy) => current(servedBy).length,
     list(filter) {

@@ -12,6 +12,27 @@ function refusal(act: () => unknown) {
   return undefined
 }
 
+test('what is prepared in steps is not built again by the first list', () => {
+  let built = 0
+  const ignored = () => {
+    built++
+    return new Set<string>()
+  }
+  const catalog = catalogOf([row('a/x'), row('a/y'), row('b/z')], {
+    ignored,
+    overrides: [override({ id: 'fast', route: { to: ['a/x', 'b/z'] } })],
+  })
+  const steps = catalog.prepare()[Symbol.iterator]()
+  steps.next()
+  const first = built
+  expect(first).toBeGreaterThan(0)
+  while (steps.next().done !== true) expect(built).toBeGreaterThanOrEqual(first)
+  const whole = built
+  expect(whole).toBeGreaterThan(first)
+  expect(catalog.list().map(({ id }) => id)).toEqual(['a/x', 'a/y', 'b/z', 'fast'])
+  expect(built).toBe(whole)
+})
+
 describe('resolving', () => {
   test('gives the model with the part after the first slash as its upstream name', () => {
     const model = catalogOf([row('a/x/y')]).resolve('a/x/y')

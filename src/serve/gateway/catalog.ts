@@ -290,7 +290,7 @@ export function watchServers(
     const servers = await discovery.scan()
     if (stopped) return
     if (!Bun.deepEquals(servers, live.servers)) {
-      Object.assign(live, liveOf(live.config, servers, live.file))
+      replaceLive(live, liveOf(live.config, servers, live.file))
       for (const server of servers) {
         const known = before.get(server.id)
         if (!known?.models.length && server.models.length > 0) onChange('found', server)
@@ -348,6 +348,29 @@ export function liveOf(
   }
 }
 
+/** How long models are built without a turn for calls, milliseconds. */
+const preparedForMs = 5
+
+/**
+ * Puts another catalog with its providers in force. Its models are built between calls from then on: the first list of
+ * them would hold up everybody otherwise.
+ */
+export function replaceLive(live: Live, made: Live): void {
+  Object.assign(live, made)
+  void prepareModels(live)
+}
+
+async function prepareModels(live: Live): Promise<void> {
+  const { catalog } = live
+  let began = performance.now()
+  for (const _ of catalog.prepare()) {
+    if (performance.now() - began < preparedForMs) continue
+    await new Promise<void>((resolve) => void setImmediate(resolve).unref())
+    if (live.catalog !== catalog) return
+    began = performance.now()
+  }
+}
+
 /** The providers that can answer now: those with an address and a key, and running local servers. */
 export function answering({ providers, servers }: Live): ReadonlySet<string> {
   const silent = new Set(servers.filter(({ models }) => models.length === 0).map(({ id }) => id))
@@ -368,6 +391,7 @@ export function liveCatalog(live: Live): Catalog {
     member: (id) => live.catalog.member(id),
     routesTo: (id) => live.catalog.routesTo(id),
     list: (filter) => live.catalog.list(filter),
+    prepare: () => live.catalog.prepare(),
     count: (servedBy) => live.catalog.count(servedBy),
   }
 }

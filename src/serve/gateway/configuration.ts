@@ -42,7 +42,7 @@ import type {
 } from '../../http/parts.ts'
 import type { ProcessLog } from '../../observe/log.ts'
 import { providers as registry } from '../../providers/registry.ts'
-import { type Live, liveOf, unsoldModels } from './catalog.ts'
+import { type Live, liveOf, replaceLive, unsoldModels } from './catalog.ts'
 import type { WorkerViews } from './process.ts'
 import { type TestedCall, testModel, testProvider } from './provider-test.ts'
 
@@ -254,7 +254,7 @@ export class Configuration implements ConfigurationService {
     const { live, log, workers } = this.#parts
     log.hide(secretsOf(made.config))
     // Local servers may have come or gone since.
-    Object.assign(live, made.servers === live.servers ? made : liveOf(made.config, live.servers, live.file))
+    replaceLive(live, made.servers === live.servers ? made : liveOf(made.config, live.servers, live.file))
     accept()
     await workers?.reconfigure(live.config)
   }

@@ -15,7 +15,7 @@ import { watchLoop } from '../../observe/memory.ts'
 import { openTraces } from '../../observe/traces.ts'
 import { version } from '../../version.ts'
 import { direct } from '../../transport/bounded-body.ts'
-import { liveOf, perConfig } from '../gateway/catalog.ts'
+import { liveOf, perConfig, replaceLive } from '../gateway/catalog.ts'
 import { steadyClock } from '../../async/async.ts'
 import type { GatewayProcess } from '../gateway/process.ts'
 import type { GatewayCore } from '../gateway/gateway.ts'
@@ -147,8 +147,8 @@ async function startWorker(
   return {
     gateway,
     remote,
-    setLocalServers: (now) => void Object.assign(live, liveOf(live.config, now, catalog)),
-    reconfigure: (now) => void Object.assign(live, liveOf(now, live.servers, catalog)),
+    setLocalServers: (now) => replaceLive(live, liveOf(live.config, now, catalog)),
+    reconfigure: (now) => replaceLive(live, liveOf(now, live.servers, catalog)),
     async stop() {
       leaveMemory()
       leaveLoop()
