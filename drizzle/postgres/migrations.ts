@@ -667,4 +667,8 @@ ALTER TABLE "account" ADD COLUMN "monthly_credit" bigint;ALTER TABLE "usage_day"
 );
 ALTER TABLE "conversation" ADD COLUMN "folder" text COLLATE "C";ALTER TABLE "conversation" ADD COLUMN "pinned" bigint DEFAULT 0 NOT NULL;ALTER TABLE "conversation" ADD COLUMN "settings" text COLLATE "C";CREATE INDEX "saved_prompt_account" ON "saved_prompt" USING btree ("account");`,
   },
+  {
+    name: '0003_cache_of_keys',
+    sql: `ALTER TABLE "api_key" ADD COLUMN "cache_ttl" bigint;`,
+  },
 ]

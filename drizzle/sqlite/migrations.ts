@@ -891,4 +891,9 @@ INSERT INTO usage_month (month, account, \`key\`, days, calls, errors, input_tok
 CREATE INDEX \`saved_prompt_account\` ON \`saved_prompt\` (\`account\`);ALTER TABLE \`conversation\` ADD \`folder\` text;ALTER TABLE \`conversation\` ADD \`pinned\` integer DEFAULT 0 NOT NULL;ALTER TABLE \`conversation\` ADD \`settings\` text;
 `,
   },
+  {
+    name: '0036_cache_of_keys',
+    sql: `ALTER TABLE \`api_key\` ADD \`cache_ttl\` integer;
+`,
+  },
 ]

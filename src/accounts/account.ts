@@ -147,6 +147,8 @@ export interface ApiKey {
   readonly tokensPerMinute: number | null
   /** Address ranges (CIDR) it may be used from; null for any. */
   readonly networks: readonly string[] | null
+  /** How old an answer may be that is given again to its requests, seconds, where they say nothing; null for none. */
+  readonly cacheTtl: number | null
   /** Whose calls and responses it may read. */
   readonly sees: KeySight
   /** The id of the first key of its rotations, whose limits they share; null for a key that replaced none. */
@@ -274,6 +276,7 @@ export type KeyRights = Pick<
   | 'requestsPerMinute'
   | 'tokensPerMinute'
   | 'networks'
+  | 'cacheTtl'
 >
 
 export type KeyLimits = Omit<KeyRights, 'account' | 'name' | 'mode' | 'group' | 'sees'>
@@ -287,6 +290,7 @@ export const unlimited: KeyLimits = {
   requestsPerMinute: null,
   tokensPerMinute: null,
   networks: null,
+  cacheTtl: null,
 }
 
 export interface IssuedKey {
@@ -342,10 +346,10 @@ export async function replaceKey(
 
 function newKey(rights: KeyRights, now: number, lineage: string | null, minted: MintedKey): IssuedKey {
   const { account, name, mode, group, sees, expiresAt, spendLimit, limitWindow, allowedModels } = rights
-  const { requestsPerMinute, tokensPerMinute, networks } = rights
+  const { requestsPerMinute, tokensPerMinute, networks, cacheTtl } = rights
   const { id, hash, lastFour, text } = minted
   const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
-  const asked = { account, name, mode, group, sees, expiresAt, ...limits }
+  const asked = { account, name, mode, group, sees, expiresAt, ...limits, cacheTtl }
   const born = {
     id,
     hash,

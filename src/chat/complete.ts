@@ -50,12 +50,13 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const funding = await fundingFor(parts, call, candidates)
   const inRounds = pauses && call.inbound.pauses !== true && n === 1
   const gatewayTools = call.request.gatewayTools ?? (inRounds ? noTools : undefined)
-  const { cacheMs } = call.request.envelope
   if (gatewayTools !== undefined) {
     const payable = { candidates, balance, funding }
-    const all = cacheMs === undefined || route?.defaults.cache ? warnings : [...warnings, keepsNone]
+    const isAsked = call.request.envelope.cacheMs !== undefined && !route?.defaults.cache
+    const all = isAsked ? [...warnings, keepsNone] : warnings
     return completeWithTools(parts, call, gatewayTools, payable, all)
   }
+  const cacheMs = cacheMsOf(call)
   if (cacheMs !== undefined && call.caller.mode !== 'test')
     call = { ...call, cache: parts.answerCache.forCall(call.caller.account.id, call.requestId, cacheMs) }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
@@ -84,6 +85,12 @@ function mayContinue({ request, route }: IncomingCall, candidates: readonly Cand
   const { stream, n, routing, searches } = request.envelope
   if (!(route?.continues ?? routing.continues) || !stream || n !== 1 || searches !== undefined) return false
   return candidates.some(({ offer }) => offer !== candidates[0]!.offer)
+}
+
+/** How old an answer may be that is given again: as the request says, or its route, or its key. */
+function cacheMsOf({ request, caller }: IncomingCall): number | undefined {
+  const ofKey = caller.key?.cacheTtl
+  return request.envelope.cacheMs ?? (ofKey == null ? undefined : ofKey * 1_000)
 }
 
 /** What the tools of the gateway find may be another thing tomorrow. */

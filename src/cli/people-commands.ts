@@ -240,4 +240,5 @@ function limitOptions(command: Command): Command {
     .option('--requests-per-minute <number>', 'the most requests it may make in a minute')
     .option('--tokens-per-minute <number>', 'the most tokens it may use in a minute')
     .option('--networks <list>', 'the addresses it may be used from, with commas: such as 10.0.0.0/8')
+    .option('--cache-ttl <seconds>', 'how long an answer is given again, where a request does not say')
 }

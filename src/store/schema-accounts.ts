@@ -63,6 +63,8 @@ export function accountTables(c: typeof columns) {
       tokensPerMinute: c.whole('tokens_per_minute'),
       /** Address ranges (CIDR) that the key may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
+      /** Seconds that an answer is given again for where a request says nothing; null for none. */
+      cacheTtl: c.whole('cache_ttl'),
       /** The group that it was made in, whose budgets it spends; null for a key of the account alone. */
       group: c.string('group_id'),
       /** Whose calls it may read: `own` for those of its line, `all` for those of the account. */

@@ -64,6 +64,7 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     requestsPerMinute: null,
     tokensPerMinute: null,
     networks: null,
+    cacheTtl: null,
     sees: 'own' as const,
     lineage: null,
     replacedBy: null,

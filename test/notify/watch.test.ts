@@ -25,6 +25,7 @@ const key: ApiKey = {
   requestsPerMinute: null,
   tokensPerMinute: null,
   networks: null,
+  cacheTtl: null,
   sees: 'own',
   lineage: null,
   replacedBy: null,

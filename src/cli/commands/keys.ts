@@ -179,12 +179,18 @@ function limitsOf(invocation: Invocation, before: KeyLimits, now: number): KeyLi
     requestsPerMinute: option('requestsPerMinute', '--requests-per-minute', rate, before.requestsPerMinute),
     tokensPerMinute: option('tokensPerMinute', '--tokens-per-minute', rate, before.tokensPerMinute),
     networks: option('networks', '--networks', networkList, before.networks),
+    cacheTtl: option('cacheTtl', '--cache-ttl', seconds, before.cacheTtl),
   }
 }
 
 function rate(flag: string, text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   throw usageFault(`${flag} takes a whole number from 1 to 999999999, or none, not ${JSON.stringify(text)}`)
+}
+
+function seconds(flag: string, text: string): number {
+  if (/^[1-9]\d{0,6}$/.test(text) && Number(text) <= 2_592_000) return Number(text)
+  throw usageFault(`${flag} takes whole seconds from 1 to 2592000, or none, not ${JSON.stringify(text)}`)
 }
 
 export function modelList(flag: string, text: string): readonly string[] {
@@ -215,7 +221,14 @@ export function listOf(text: string): string[] {
 
 // `weir keys … --management`: keys of the admin API, which cannot call models.
 
-const ofCalls = ['limitUsd', 'limitWindow', 'models', 'requestsPerMinute', 'tokensPerMinute'] as const
+const ofCalls = [
+  'limitUsd',
+  'limitWindow',
+  'models',
+  'requestsPerMinute',
+  'tokensPerMinute',
+  'cacheTtl',
+] as const
 
 /** Creates a key that acts for an operator and prints it; it cannot be shown again. */
 async function createKeyOfOperator(context: Context, invocation: Invocation): Promise<void> {

@@ -32,7 +32,7 @@ export function KeyName({ keyRow }: { keyRow: KeyView }) {
 
 export function KeyLimit({ keyRow }: { keyRow: KeyView }) {
   const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
-  const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
+  const { requests_per_minute: requests, tokens_per_minute: tokens, cache_ttl: cached } = keyRow
   const bounds: readonly (readonly [string, string?])[] = [
     ...(models === null
       ? []
@@ -43,6 +43,11 @@ export function KeyLimit({ keyRow }: { keyRow: KeyView }) {
     ...(tokens === null
       ? []
       : [[countOf(tokens, '{count} token a minute', '{count} tokens a minute')] as const]),
+    ...(cached === null
+      ? []
+      : [
+          [countOf(cached, 'answers again for {count} second', 'answers again for {count} seconds')] as const,
+        ]),
     ...(networks === null
       ? []
       : [[countOf(networks.length, '{count} network', '{count} networks'), networks.join(', ')] as const]),

@@ -550,7 +550,7 @@ function RateField({
   name,
   existing,
   wrong,
-}: BoundsProps & { label: string; name: 'requests_per_minute' | 'tokens_per_minute' }) {
+}: BoundsProps & { label: string; name: 'requests_per_minute' | 'tokens_per_minute' | 'cache_ttl' }) {
   return (
     <TextField
       label={label}
@@ -617,6 +617,12 @@ function Bounds({ existing, wrong }: BoundsProps) {
         defaultValue={existing?.networks?.join(', ') ?? ''}
         error={wrong('networks')}
       />
+      <RateField
+        label={t('Seconds an answer is given again for')}
+        name="cache_ttl"
+        existing={existing}
+        wrong={wrong}
+      />
       <TextField
         label={t('Expires')}
         name="expires_at"
@@ -630,8 +636,8 @@ function Bounds({ existing, wrong }: BoundsProps) {
 }
 
 function hasBounds(key: KeyView): boolean {
-  const { limit_usd, models, networks, requests_per_minute, tokens_per_minute, expires_at } = key
-  return [limit_usd, models, networks, requests_per_minute, tokens_per_minute, expires_at].some(
+  const { limit_usd, models, networks, requests_per_minute, tokens_per_minute, cache_ttl, expires_at } = key
+  return [limit_usd, models, networks, requests_per_minute, tokens_per_minute, cache_ttl, expires_at].some(
     (bound) => bound !== null,
   )
 }
@@ -657,6 +663,7 @@ function rightsIn(form: FormData) {
     ...(limit === null ? {} : { limit_window: textOf(form, 'limit_window') }),
     requests_per_minute: whole('requests_per_minute'),
     tokens_per_minute: whole('tokens_per_minute'),
+    cache_ttl: whole('cache_ttl'),
     models: list('models'),
     networks: list('networks'),
     expires_at: date === undefined ? null : `${date}T23:59:59Z`,

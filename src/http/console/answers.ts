@@ -121,6 +121,7 @@ export const key = z.strictObject({
   requests_per_minute: z.int().nullable(),
   tokens_per_minute: z.int().nullable(),
   networks: z.array(z.string()).nullable(),
+  cache_ttl: z.int().nullable(),
   sees: z.enum(['own', 'all']).describe('Whose calls and responses it may read.'),
   replaced_by: z.string().nullable().describe('The id of the key that has replaced it.'),
 })

@@ -61,6 +61,9 @@ export const modelNames = z
   .max(1_000)
   .nullable()
 
+/** Thirty days, as a request may ask for. */
+const longestCacheSeconds = 2_592_000
+
 const keyFields = {
   name: keyName,
   expires_at: time.nullable(),
@@ -70,6 +73,12 @@ const keyFields = {
   requests_per_minute: perMinute.nullable(),
   tokens_per_minute: perMinute.nullable(),
   networks: networkNames.nullable(),
+  cache_ttl: z
+    .int()
+    .min(1)
+    .max(longestCacheSeconds)
+    .nullable()
+    .describe('Seconds that an answer is given again for, where a request has no `cache` of its own.'),
 }
 
 const { name, ...keyLimits } = keyFields

@@ -310,8 +310,8 @@ type WantedLimits = Omit<typeof changeKeyBody._output, 'name'>
 
 /** The limits named in a body, and no others. Throws `invalid_request`. */
 function limitsOf(body: WantedLimits, now: number): Partial<KeyLimits> {
-  const { expires_at, limit_usd, limit_window, models, requests_per_minute, tokens_per_minute, networks } =
-    body
+  const { expires_at, limit_usd, limit_window, models, requests_per_minute, tokens_per_minute } = body
+  const { networks, cache_ttl } = body
   return {
     ...(expires_at === undefined
       ? {}
@@ -324,6 +324,7 @@ function limitsOf(body: WantedLimits, now: number): Partial<KeyLimits> {
     ...(models === undefined ? {} : { allowedModels: models }),
     ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
     ...(tokens_per_minute === undefined ? {} : { tokensPerMinute: tokens_per_minute }),
+    ...(cache_ttl === undefined ? {} : { cacheTtl: cache_ttl }),
     ...(networks === undefined ? {} : { networks: networks === null ? null : requireNetworks(networks) }),
   }
 }
@@ -405,6 +406,7 @@ export function keyRow(key: ApiKey, now: number) {
     requests_per_minute: key.requestsPerMinute,
     tokens_per_minute: key.tokensPerMinute,
     networks: key.networks,
+    cache_ttl: key.cacheTtl,
     sees: key.sees,
     replaced_by: key.replacedBy,
   }

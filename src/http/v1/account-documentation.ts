@@ -30,6 +30,12 @@ export const keySchema = z.object({
     requests_per_minute: z.int().nullable().describe('The key’s own limit; null leaves it to the gateway’s.'),
     tokens_per_minute: z.int().nullable().describe('The same for tokens.'),
     networks: z.array(z.string()).nullable().describe('Where it may be used from; null for anywhere.'),
+    cache_ttl: z
+      .int()
+      .nullable()
+      .describe(
+        'Seconds that an answer is given again for, where a request has no `cache` of its own; null for none.',
+      ),
     sees: z
       .enum(['own', 'all'])
       .describe(
@@ -314,6 +320,7 @@ const shownKey = {
     requests_per_minute: 60,
     tokens_per_minute: null,
     networks: null,
+    cache_ttl: null,
     sees: 'own',
     usage: '0.0000075',
     usage_daily: '0.0000075',

@@ -100,6 +100,7 @@ async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
       requests_per_minute: key.requestsPerMinute,
       tokens_per_minute: key.tokensPerMinute,
       networks: key.networks,
+      cache_ttl: key.cacheTtl,
       sees: key.sees,
       usage: await usage('total'),
       usage_daily: await usage('day'),

@@ -199,6 +199,19 @@ test('a route asks for it where its callers say nothing', async () => {
   expect((await ask('/chat/completions', { ...plain, cache: { ttl: 0 } })).provider).toBe('p')
 })
 
+test('a key asks for it where its callers and their route say nothing', async () => {
+  const { key, keyId } = await keyFor(lab.weir, 'owner@localhost', '--cache-ttl', '60')
+  const plain = { model: 'p/plain', messages: hello, user: 'of a key' }
+  const one = (more: object = {}, of = key) => ask('/chat/completions', { ...plain, ...more }, of)
+  expect([(await one()).provider, (await one()).provider]).toEqual(['p', 'cache'])
+  expect((await one({ cache: { ttl: 0 } })).provider).toBe('p')
+  expect((await one({}, lab.weir.key)).provider).toBe('p')
+  const tools = [{ type: 'web_search' }]
+  expect((await one({ tools })).text).not.toContain("gateway's own tools")
+  await lab.weir.command('keys', 'limit', keyId, '--cache-ttl', 'none')
+  expect((await one()).provider).toBe('p')
+})
+
 test('an answer with tools of the gateway is not kept, and says so', async () => {
   const tools = [{ type: 'web_search' }]
   const { text } = await chat('p/plain', { tools, user: 'searching' })

@@ -47,6 +47,7 @@ test('a key is made with its limits, shown once, works at once, and is seen to b
     models: ['sim/*'],
     requests_per_minute: 60,
     tokens_per_minute: 10_000,
+    cache_ttl: 600,
     expires_at: '2100-01-01T00:00:00Z',
   })
   expect(made.key).toMatch(/^sk-weir-live-/)
@@ -64,6 +65,7 @@ test('a key is made with its limits, shown once, works at once, and is seen to b
     models: ['sim/*'],
     requests_per_minute: 60,
     tokens_per_minute: 10_000,
+    cache_ttl: 600,
     networks: null,
     expires_at: '2100-01-01T00:00:00.000Z',
     last_used_at: null,
@@ -226,6 +228,7 @@ test.each([
   [{ name: 'k', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
   [{ name: 'k', expires_at: 'tomorrow' }, 'expires_at'],
   [{ name: 'k', requests_per_minute: 0 }, 'requests_per_minute'],
+  [{ name: 'k', cache_ttl: 2_592_001 }, 'cache_ttl'],
   [{ name: 'k', tokens_per_minute: 1.5 }, 'tokens_per_minute'],
   [{ name: 'k', networks: ['10.0.0.0/33'] }, 'networks.0'],
   [{ name: 'k', mode: 'admin' }, 'mode'],

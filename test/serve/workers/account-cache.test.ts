@@ -22,6 +22,7 @@ const key = (revokedAt: number | null): ApiKey => ({
   requestsPerMinute: null,
   tokensPerMinute: null,
   networks: null,
+  cacheTtl: null,
   sees: 'own',
   lineage: null,
   replacedBy: null,

@@ -48,6 +48,7 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
     requestsPerMinute: null,
     tokensPerMinute: null,
     networks: null,
+    cacheTtl: null,
     sees: 'own',
     lineage: null,
     replacedBy: null,

@@ -233,7 +233,7 @@ test('a deleted account is gone with every way into it, and its address is free 
   const { id: key, hash, lastFour, mode } = mintKey('live')
   const limits = { spendLimit: null, limitWindow: 'total' as const, allowedModels: null, networks: null }
   const times = { createdAt: noon, expiresAt: null, revokedAt: null, paused: null }
-  const rates = { requestsPerMinute: null, tokensPerMinute: null }
+  const rates = { requestsPerMinute: null, tokensPerMinute: null, cacheTtl: null }
   await accounts.insertKey({
     id: key,
     account: id,

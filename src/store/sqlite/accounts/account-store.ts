@@ -174,6 +174,7 @@ export class SqliteAccounts implements AccountStore {
         key.requestsPerMinute,
         key.tokensPerMinute,
         jsonOrNull(key.networks),
+        key.cacheTtl,
         key.id,
       ),
     )
@@ -414,7 +415,7 @@ function statements(database: Database) {
     ) as Statement,
     changeKey: database.prepare(
       `UPDATE api_key SET name = ?, expires_at = ?, spend_limit = ?, limit_window = ?, allowed_models = ?,
-       requests_per_minute = ?, tokens_per_minute = ?, networks = ? WHERE id = ?`,
+       requests_per_minute = ?, tokens_per_minute = ?, networks = ?, cache_ttl = ? WHERE id = ?`,
     ) as Statement,
     keyUsedAt: database.prepare<{ used_at: bigint | null }, [string]>(
       'SELECT used_at FROM api_key WHERE id = ?',
@@ -459,7 +460,7 @@ function jsonOrNull(list: readonly string[] | null): string | null {
 
 const keyColumns =
   'id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit, limit_window, ' +
-  'allowed_models, requests_per_minute, tokens_per_minute, networks, sees, group_id'
+  'allowed_models, requests_per_minute, tokens_per_minute, networks, cache_ttl, sees, group_id'
 
 /** A key with the next key of its line. */
 const readKeys = `SELECT *, (SELECT id FROM api_key AS younger
@@ -484,6 +485,7 @@ function keyValues(key: ApiKey) {
     key.requestsPerMinute,
     key.tokensPerMinute,
     jsonOrNull(key.networks),
+    key.cacheTtl,
     key.sees,
     key.group,
   ]
@@ -534,6 +536,7 @@ function keyOf(row: KeyRow): ApiKey {
     requestsPerMinute: numberOrNull(row.requests_per_minute),
     tokensPerMinute: numberOrNull(row.tokens_per_minute),
     networks: listOrNull(row.networks),
+    cacheTtl: numberOrNull(row.cache_ttl),
     sees: row.sees === 'all' ? 'all' : 'own',
     lineage: row.lineage,
     replacedBy: row.replaced_by,
