@@ -2,9 +2,10 @@
 
 import DOMPurify from 'dompurify'
 import { Marked } from 'marked'
-import { memo, useEffect, useRef, useSyncExternalStore } from 'react'
+import { memo, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { t } from '../strings/text.ts'
-import { Copy } from '../ui/kit.tsx'
+import { Button, Copy } from '../ui/kit.tsx'
+import { Artifact, pageOf } from './artifact.tsx'
 import { cut, definitionsFor, definitionsIn, formulas, mayHaveFormulas, noBlocks } from './blocks.ts'
 
 type Temml = (typeof import('temml'))['default']
@@ -172,12 +173,20 @@ function Sanitized({ html }: { html: string }) {
 
 function CodeBlock({ text, language }: { text: string; language: string }) {
   const name = language.split(/\s/)[0] ?? ''
+  const page = pageOf(name, text)
+  const [isShown, setShown] = useState(false)
   return (
     <div className="my-3">
       <div className="flex items-center gap-2 rounded-t-md border border-b-0 border-line bg-paper px-3 py-1 text-[12px] text-muted">
         <span className="flex-1 font-mono">{name || t('code')}</span>
+        {page !== undefined && (
+          <Button small look="quiet" aria-expanded={isShown} onClick={() => setShown(!isShown)}>
+            {isShown ? t('Hide it') : t('Show it')}
+          </Button>
+        )}
         <Copy text={text} look="quiet" />
       </div>
+      {page !== undefined && isShown && <Artifact page={page} />}
       <pre
         dir="ltr"
         className="mt-0! rounded-t-none!"

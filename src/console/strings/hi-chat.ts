@@ -20,6 +20,11 @@ export const chatting: Readonly<Record<string, string>> = {
   'Type a name': 'नाम टाइप करें',
   'Nothing has this name.': 'इस नाम का कुछ नहीं है।',
   Pages: 'पेज',
+  'Show it': 'दिखाएँ',
+  'Hide it': 'छिपाएँ',
+  'What the code shows, in a frame that reaches nothing':
+    'कोड जो दिखाता है, ऐसे फ़्रेम में जो किसी से संपर्क नहीं कर सकता',
+  'It cannot be shown.': 'इसे दिखाया नहीं जा सकता।',
   Pinned: 'पिन की गई',
   'This conversation': 'यह बातचीत',
   Folder: 'फ़ोल्डर',

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress } from 'node:zlib'
 import { etagMatches } from '../../catalog/wire.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import { artifactPage } from './artifact.ts'
 import { escapeHtml } from '../../text/html.ts'
 import { sitePath } from '../intake/caller.ts'
 import type { FreeAnswer } from '../intake/paid/limits.ts'
@@ -37,6 +38,8 @@ const contentSecurityPolicy = [
   "connect-src 'self'",
   "font-src 'self'",
   "manifest-src 'self'",
+  // What a model wrote is shown in a page of its own (artifact.ts), and that may not lead to another host.
+  "frame-src 'self'",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'",
@@ -56,7 +59,7 @@ const builtFolder = resolve(import.meta.dir, '../../../dist/console')
 const read = new Map<string, Promise<PageFile | undefined>>()
 
 /**
- * Answers `/console` and everything below: a compiled file at `/console/assets/…`, the page itself at every other
+ * Answers `/console` and everything below: a compiled file at `/console/assets/…`, the page for artifacts, and the page itself at every other
  * path, which its own router handles. Throws `not_found` for an unknown asset or API address. `publicUrl` is the
  * gateway's address as clients know it.
  */
@@ -64,6 +67,7 @@ export async function consolePage(request: Request, publicUrl: string): Promise<
   const url = new URL(request.url)
   const asset = /^\/console\/assets\/([\w.-]+)$/.exec(url.pathname)?.[1]
   if (asset !== undefined) return answer(request, asset, 'public, max-age=31536000, immutable')
+  if (url.pathname === '/console/artifact') return { response: artifactPage(), bytes: 0 }
   if (/^\/console\/(?:assets|api)(?:\/|$)/.test(url.pathname)) throw new GatewayError('not_found')
   const byName = namedHost(request, url, publicUrl)
   if (byName !== undefined)
