@@ -2,7 +2,7 @@
 // journal; what a correction has done.
 
 import { tagsOf } from '../conversation/tags.ts'
-import { noUsage, tokenBuckets, type Usage } from '../conversation/usage.ts'
+import { completionTokens, noUsage, promptTokens, tokenBuckets, type Usage } from '../conversation/usage.ts'
 import type {
   AdjustCommand,
   Attempt,
@@ -15,9 +15,9 @@ import type {
 import { formatUsd, type Pico } from '../credits/money.ts'
 import { type Pool, pools } from '../credits/pool.ts'
 import type { CostLine } from '../credits/price.ts'
-import type { Checkpoint, OpenCall, Pin } from '../credits/wallet.ts'
+import type { CallChange, Checkpoint, OpenCall, Pin } from '../credits/wallet.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type { ReceiptFacts } from './ledger-core.ts'
+import type { CallEnd, ReceiptFacts } from './ledger-core.ts'
 import type { Row } from './schema.ts'
 
 /**
@@ -283,6 +283,72 @@ type StoredServed = Omit<Served, 'upstreamId' | 'priceVersion' | 'attempts'> &
   Partial<Pick<Served, 'upstreamId' | 'priceVersion' | 'attempts'>> & {
     readonly attempt?: readonly [ms: number, status: number | null]
   }
+
+// What calls add to the usage of their days.
+
+/** What one call, or several of one key and model, adds to a day. */
+export interface UsageAdded {
+  readonly account: string
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly key: string | null
+  readonly model: string
+  readonly calls: number
+  /** Calls that were refused, got no answer, or were broken off by the provider. */
+  readonly errors: number
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cost: bigint
+  readonly charged: bigint
+  /** As `tagsText` writes them; null without any. */
+  readonly tags: string | null
+  /** The group of the key; null for a call in none. */
+  readonly group: string | null
+  /** Who answered, or was asked last; empty if no provider was. */
+  readonly provider: string
+  /** Calls that were answered, and how long they took together, milliseconds. */
+  readonly timed: number
+  readonly ms: number
+}
+
+/** What the end of a call adds, to the days of the person who made it. */
+export function usageAddedBy(
+  account: string,
+  { open, state, cost, charged }: Extract<CallChange, { kind: 'ended' }>,
+  end: CallEnd,
+): UsageAdded {
+  const usage = end.receipt?.usage ?? noUsage
+  const isLeft = end.ending === 'client-gone' || end.ending === 'client_gone'
+  const failed = state === 'voided' ? !isLeft : end.ending === 'provider-cut'
+  return {
+    account: open.inGroup?.person ?? account,
+    at: end.at,
+    key: open.key,
+    model: open.model,
+    calls: 1,
+    errors: failed ? 1 : 0,
+    inputTokens: promptTokens(usage),
+    outputTokens: completionTokens(usage),
+    cost,
+    charged,
+    tags: open.tags,
+    group: open.inGroup?.group ?? null,
+    provider: providerOf(end),
+    timed: state === 'settled' ? 1 : 0,
+    ms: state === 'settled' ? Math.max(0, end.at - open.openedAt) : 0,
+  }
+}
+
+/** Who answered a call, or was asked last; empty if nobody was. */
+function providerOf({ receipt, attempts }: CallEnd): string {
+  const last = receipt?.served?.provider ?? attempts.at(-1)?.provider ?? ''
+  return last === 'unreconciled' ? '' : last
+}
+
+/** Stands for a day among those of its month. */
+export function bitOfDay(at: number): number {
+  return 2 ** (new Date(at).getUTCDate() - 1)
+}
 
 // The hash chain of the journal: every line carries the hash of the one before.
 

@@ -3,13 +3,22 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, startOfDay, welcomeGrant } from '../../src/credits/calendar.ts'
-import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
+import type {
+  AuditReport,
+  Budget,
+  HoldCommand,
+  LedgerStore,
+  LedgerUpkeep,
+} from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 import { day, extensionOf, grantOf, holdOf, minute, noon, servedBySim, settleOf } from '../credits/support.ts'
 
+/** Not every database audits single days yet. */
+type LedgerUnderTest = Omit<LedgerStore, 'auditDay'> & Partial<Pick<LedgerStore, 'auditDay'>> & LedgerUpkeep
+
 /** One fresh database, and a way to open it a second time as another process would. */
 export interface LedgerHarness {
-  open(): Promise<LedgerStore & LedgerUpkeep>
+  open(): Promise<LedgerUnderTest>
   dispose(): Promise<void>
 }
 
@@ -20,7 +29,7 @@ export function ledgerStoreConformance(
 ): void {
   let now = noon
   let harness: LedgerHarness
-  let ledger: LedgerStore & LedgerUpkeep
+  let ledger: LedgerUnderTest
 
   beforeEach(async () => {
     now = noon
@@ -28,11 +37,11 @@ export function ledgerStoreConformance(
     ledger = await harness.open()
   })
   afterEach(async () => {
-    const reports = [
-      await ledger.audit(),
-      await ledger.auditDay(startOfDay(noon)),
-      await ledger.auditDay(startOfDay(now)),
-    ]
+    const reports: Pick<AuditReport, 'checks'>[] = [await ledger.audit()]
+    for (const time of [noon, now]) {
+      const ofDay = await ledger.auditDay?.(startOfDay(time))
+      if (ofDay) reports.push(ofDay)
+    }
     await harness.dispose()
     expect(reports.flatMap(({ checks }) => checks.filter((check) => !check.ok))).toEqual([])
   })
@@ -443,6 +452,103 @@ export function ledgerStoreConformance(
         ['purchased', usd(2)],
         ['welcome', usd(1)],
       ])
+    })
+  })
+
+  describe(`${name}: budgets`, () => {
+    const windowStart = noon - (noon % day)
+    const budgetOf = (scope: string, limit: bigint | null): Budget => ({
+      scope,
+      limit,
+      windowStart,
+      windowEnd: windowStart + day,
+    })
+    /** A call of somebody in a team, whose own credit pays. */
+    const inTeam = (person: string, ...budgets: Budget[]): Partial<HoldCommand> => ({
+      account: person,
+      inGroup: { group: 'team', person, budgets },
+    })
+    const spendOf = (store: LedgerUnderTest, scope: string, start = windowStart) =>
+      store.budgetSpend([{ scope, windowStart: start }])
+    const whole = budgetOf('whole', usd(5))
+
+    beforeEach(async () => {
+      for (const account of ['anna', 'berta'])
+        await ledger.grant(grantOf(`for ${account}`, usd(50), { account }))
+    })
+
+    test('are held with a call and charged with its cost, each in the window that it was held in', async () => {
+      const own = budgetOf('team/anna', usd(3))
+      await ledger.hold(holdOf('a', inTeam('anna', own, whole)))
+      await ledger.extend(extensionOf('a', usd(1)))
+      expect(await spendOf(ledger, 'team/anna')).toEqual([{ spent: 0n, held: usd(2) }])
+      now += day
+      await ledger.settle(settleOf('a', usd('1.5')))
+      for (const scope of ['team/anna', 'whole'])
+        expect(await spendOf(ledger, scope)).toEqual([{ spent: usd('1.5'), held: 0n }])
+      expect(await spendOf(ledger, 'whole', windowStart + day)).toEqual([{ spent: 0n, held: 0n }])
+      // One that limits nothing is counted all the same.
+      await ledger.hold(holdOf('b', inTeam('anna', budgetOf('free', null))))
+      await ledger.release({ call: 'b', owner: 'here', reason: 'unreachable', attempts: [] })
+      await ledger.hold(holdOf('c', inTeam('anna', budgetOf('free', null))))
+      await ledger.settle(settleOf('c', usd('0.25')))
+      expect(await spendOf(ledger, 'free')).toEqual([{ spent: usd('0.25'), held: 0n }])
+      expect(await ledger.call('anna', 'c')).toMatchObject({ inGroup: { group: 'team', person: 'anna' } })
+    })
+
+    test('refuse what they do not leave, by what is spent of them or by what is held alone', async () => {
+      await ledger.hold(holdOf('a', { ...inTeam('anna', whole), want: usd(3) }))
+      const refused = (call: string, want: bigint) =>
+        ledger.hold(holdOf(call, { ...inTeam('berta', whole), want, least: want }))
+      expect(await refused('b', usd(3))).toMatchObject({ reason: 'budget-reserved', held: usd(3) })
+      await ledger.settle(settleOf('a', usd(3)))
+      expect(await refused('b', usd(3))).toMatchObject({ reason: 'budget', spent: usd(3), budget: whole })
+      expect(await refused('b', usd(2))).toMatchObject({ kind: 'held' })
+      expect(await ledger.extend(extensionOf('b', 1n))).toBe(0n)
+    })
+
+    test('are not overspent by two processes, whoever pays the calls', async () => {
+      const other = await harness.open()
+      // Nothing but the budget ties the calls of the two together.
+      const hold = (n: number) => {
+        const [process, person] = n % 2 ? ([ledger, 'anna'] as const) : ([other, 'berta'] as const)
+        return process.hold(holdOf(`c${n}`, inTeam(person, budgetOf('whole', usd(20)))))
+      }
+      const results = await Promise.all(Array.from({ length: 60 }, (_, n) => hold(n)))
+      expect(results.filter(({ kind }) => kind === 'held')).toHaveLength(20)
+      expect(await spendOf(other, 'whole')).toEqual([{ spent: 0n, held: usd(20) }])
+      // What one process has ended, the other sees as free.
+      const held = results.flatMap(({ kind }, n) => (kind === 'held' ? [`c${n}`] : []))
+      await Promise.all(held.map((call) => other.settle(settleOf(call, usd('0.5')))))
+      expect(
+        await ledger.hold(
+          holdOf('d', { ...inTeam('anna', budgetOf('whole', usd(20))), want: usd(10), least: usd(10) }),
+        ),
+      ).toMatchObject({ kind: 'held' })
+    })
+
+    test("of a key's limit two processes admit no more than it leaves", async () => {
+      const other = await harness.open()
+      const keyLimit = { limit: usd(10), windowStart }
+      const hold = (n: number) => (n % 2 ? ledger : other).hold(holdOf(`c${n}`, { keyLimit }))
+      const results = await Promise.all(Array.from({ length: 40 }, (_, n) => hold(n)))
+      expect(results.filter(({ kind }) => kind === 'held')).toHaveLength(10)
+      const [held] = results.flatMap(({ kind }, n) => (kind === 'held' ? [`c${n}`] : []))
+      await other.settle(settleOf(held!, usd('0.25')))
+      const more = holdOf('more', { keyLimit, want: usd('0.75'), least: usd('0.75') })
+      expect(await ledger.hold({ ...more, call: 'too much', least: usd('0.75') + 1n })).toMatchObject({
+        kind: 'refused',
+      })
+      expect(await ledger.hold(more)).toMatchObject({ kind: 'held' })
+    })
+
+    test('a recovered call is charged to the budgets that it was held on', async () => {
+      await ledger.hold(holdOf('c', inTeam('anna', whole)))
+      const leaseUntil = noon + 2 * minute
+      await ledger.checkpoint({ call: 'c', owner: 'here', usage: noUsage, cost: usd('0.3'), leaseUntil })
+      const other = await harness.open()
+      expect(await other.recover(leaseUntil)).toBe(1)
+      expect(await spendOf(ledger, 'whole')).toEqual([{ spent: usd('0.3'), held: 0n }])
     })
   })
 

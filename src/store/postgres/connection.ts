@@ -21,6 +21,17 @@ export interface ConnectionOptions {
   readonly deadlineMs?: number
 }
 
+/** What the ledger's statements need: plans that were made while a table was small must not read all of it later. */
+export const lookupsOnly: readonly string[] = [
+  'enable_seqscan = off',
+  'enable_hashjoin = off',
+  'enable_mergejoin = off',
+  'plan_cache_mode = force_generic_plan',
+  'jit = off',
+  `statement_timeout = ${deadlineMs}`,
+  'lock_timeout = 4000',
+]
+
 export class Connection {
   readonly #url: string
   readonly #settings: readonly string[]

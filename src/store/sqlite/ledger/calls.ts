@@ -2,7 +2,6 @@
 // rows and write them at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import { completionTokens, noUsage, promptTokens } from '../../../conversation/usage.ts'
 import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
 import type { CallRecord } from '../../../credits/ledger/ledger.ts'
 import type { Pool } from '../../../credits/pool.ts'
@@ -14,6 +13,7 @@ import {
   openRecordOf,
   pinsText,
   receiptText,
+  usageAddedBy,
 } from '../../ledger-rows.ts'
 import type { CallEnd } from '../../ledger-core.ts'
 import { BulkInsert } from './journal.ts'
@@ -108,26 +108,7 @@ export class CallTable {
       end.tx,
       open.tags,
     ])
-    const usage = end.receipt?.usage ?? noUsage
-    const isLeft = end.ending === 'client-gone' || end.ending === 'client_gone'
-    const failed = state === 'voided' ? !isLeft : end.ending === 'provider-cut'
-    this.#usage.add({
-      account: open.inGroup?.person ?? account,
-      at: end.at,
-      key: open.key,
-      model: open.model,
-      calls: 1,
-      errors: failed ? 1 : 0,
-      inputTokens: promptTokens(usage),
-      outputTokens: completionTokens(usage),
-      cost,
-      charged,
-      tags: open.tags,
-      group: open.inGroup?.group ?? null,
-      provider: providerOf(end),
-      timed: state === 'settled' ? 1 : 0,
-      ms: state === 'settled' ? Math.max(0, end.at - open.openedAt) : 0,
-    })
+    this.#usage.add(usageAddedBy(account, ended, end))
     if (end.ending === 'recovered') pass('recovery-written', open.call)
     for (let n = 0; n < end.attempts.length; n++) {
       const attempt = end.attempts[n]!
@@ -285,10 +266,4 @@ export class PriceRecords {
   onCommitted(): void {
     this.#pending = []
   }
-}
-
-/** Who answered a call, or was asked last; empty if nobody was. */
-function providerOf({ receipt, attempts }: CallEnd): string {
-  const last = receipt?.served?.provider ?? attempts.at(-1)?.provider ?? ''
-  return last === 'unreconciled' ? '' : last
 }

@@ -3,31 +3,8 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { groupTag, tagsOf } from '../../../conversation/tags.ts'
 import { startOfDay, startOfMonth } from '../../../credits/calendar.ts'
+import { bitOfDay, type UsageAdded } from '../../ledger-rows.ts'
 import { isOutage, whenNeeded } from '../database/sqlite.ts'
-/** What one call, or several of one key and model, adds to a day. */
-export interface UsageAdded {
-  readonly account: string
-  /** Milliseconds since 1970. */
-  readonly at: number
-  readonly key: string | null
-  readonly model: string
-  readonly calls: number
-  /** Calls that were refused, got no answer, or were broken off by the provider. */
-  readonly errors: number
-  readonly inputTokens: number
-  readonly outputTokens: number
-  readonly cost: bigint
-  readonly charged: bigint
-  /** As `tagsText` writes them; null without any. */
-  readonly tags: string | null
-  /** The group of the key; null for a call in none. */
-  readonly group: string | null
-  /** Who answered, or was asked last; empty if no provider was. */
-  readonly provider: string
-  /** Calls that were answered, and how long they took together, milliseconds. */
-  readonly timed: number
-  readonly ms: number
-}
 
 /** How many refused additions are kept for another try; the rest are only logged. */
 const mostKept = 1_000
@@ -228,10 +205,6 @@ function rowOfDay({ account, at, key, model, provider }: UsageAdded): string {
 /** With the day: a row of the month has a bit for each. */
 function rowOfMonth({ account, at, key }: UsageAdded): string {
   return `${account} ${startOfDay(at)} ${key ?? ''}`
-}
-
-function bitOfDay(at: number): number {
-  return 2 ** (new Date(at).getUTCDate() - 1)
 }
 
 function rowOfTag(added: UsageOfTag): string {

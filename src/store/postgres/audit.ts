@@ -1,0 +1,237 @@
+// The proof of the ledger on PostgreSQL, over all chains, on a connection of its own and as of one moment.
+
+import type { AuditReport } from '../../credits/ledger/ledger.ts'
+import { genesis, type HashedFields, hashOf } from '../ledger-rows.ts'
+import { Connection } from './connection.ts'
+
+/** It reads everything there is. */
+const deadlineMs = 3_600_000
+/** How many lines of the journal are in memory at once. */
+const linesAtOnce = 10_000
+
+interface Check {
+  readonly name: string
+  /** Gives what is broken, in `broken`; nothing where the invariant holds. */
+  readonly sql: string
+}
+
+const pins = `SELECT o.id, o.account, o.funding, o.key, pin.value ->> 0 AS lot, (pin.value ->> 1)::numeric AS amount
+  FROM open_call AS o, json_array_elements(o.pins::json) AS pin`
+const budgetsOf = (table: string) =>
+  `SELECT budget.value ->> 0 AS scope, (budget.value ->> 1)::bigint AS "window", one.*
+   FROM ${table} AS one, json_array_elements(one.in_group::json -> 'budgets') AS budget WHERE one.in_group IS NOT NULL`
+const personOf = `(CASE WHEN in_group IS NULL THEN account ELSE in_group::json ->> 'person' END)`
+const figures = ['calls', 'errors', 'input_tokens', 'output_tokens', 'cost', 'charged', 'timed', 'ms']
+
+const checks: readonly Check[] = [
+  {
+    name: "every transaction's legs sum to zero",
+    sql: `SELECT 'transaction ' || chain || '.' || tx AS broken FROM journal GROUP BY chain, tx HAVING sum(amount) <> 0`,
+  },
+  {
+    name: 'transactions and legs are numbered without gaps',
+    sql: `SELECT 'transaction ' || chain || '.' || tx AS broken FROM (
+            SELECT chain, tx, leg, lag(tx) OVER line AS last_tx, lag(leg) OVER line AS last_leg FROM journal
+            WINDOW line AS (PARTITION BY chain ORDER BY tx, leg)) AS lines
+          WHERE NOT (tx = coalesce(last_tx, 0) + 1 AND leg = 0) AND NOT (tx = last_tx AND leg = last_leg + 1)
+          UNION ALL SELECT 'chain ' || id FROM chain WHERE tx <> coalesce((SELECT max(tx) FROM journal WHERE chain = chain.id), 0)`,
+  },
+  {
+    name: "a wallet's posted − debt is the sum of its journal legs",
+    sql: `SELECT 'wallet ' || name AS broken FROM (
+            SELECT account AS name, amount FROM journal WHERE account LIKE 'wallet:%'
+            UNION ALL SELECT 'wallet:' || account || ':' || pool, debt - posted FROM wallet) AS legs
+          GROUP BY name HAVING sum(amount) <> 0`,
+  },
+  {
+    name: "a wallet's posted and held are the sums over its lots",
+    sql: `SELECT 'wallet ' || account || ':' || pool AS broken FROM (
+            SELECT account, pool, posted, held FROM wallet
+            UNION ALL SELECT account, pool, -remaining, -pinned FROM lot WHERE live = 1) AS sums
+          GROUP BY account, pool HAVING sum(posted) <> 0 OR sum(held) <> 0`,
+  },
+  {
+    name: 'no credit is below zero, and no more is held than there is',
+    sql: `SELECT 'lot ' || id AS broken FROM lot
+          WHERE remaining < 0 OR pinned < 0 OR pinned > remaining OR expired < 0 OR refunded < 0`,
+  },
+  {
+    name: 'what lots have pinned is what open calls hold',
+    sql: `SELECT 'lot ' || lot AS broken FROM (
+            SELECT lot, amount FROM (${pins}) AS pins UNION ALL SELECT id, -pinned FROM lot WHERE pinned <> 0) AS sums
+          GROUP BY lot HAVING sum(amount) <> 0
+          UNION ALL SELECT 'call ' || id FROM open_call AS o
+          WHERE hold <> (SELECT coalesce(sum((value ->> 1)::numeric), 0) FROM json_array_elements(o.pins::json))`,
+  },
+  {
+    name: 'an open call holds credit of its own account and pools alone',
+    sql: `SELECT 'call ' || pins.id AS broken FROM (${pins}) AS pins LEFT JOIN lot ON lot.id = pins.lot
+          WHERE lot.id IS NULL OR lot.account <> pins.account OR NOT lot.pool = ANY (string_to_array(pins.funding, ','))
+            OR (pins.key IS NOT NULL AND lot.pool <> 'purchased')`,
+  },
+  {
+    name: 'a call is open or has ended, never both',
+    sql: `SELECT 'call ' || id AS broken FROM open_call JOIN call USING (id)`,
+  },
+  {
+    // A refund undoes the expiry of what it takes: the only line but that of its grant that adds to a lot.
+    name: 'per lot: granted = remaining + consumed + expired + refunded',
+    sql: `SELECT 'lot ' || id AS broken FROM (
+            SELECT id, 1 AS known, 0 AS moved, granted, granted - remaining - expired - refunded AS consumed, expired, refunded
+            FROM lot
+            UNION ALL
+            SELECT lot, 0, 1,
+              CASE WHEN amount > 0 AND kind <> 'refund' THEN -amount ELSE 0 END,
+              CASE WHEN kind = 'settle' THEN amount ELSE 0 END,
+              CASE WHEN kind = 'expire' OR (kind = 'refund' AND amount > 0) THEN amount ELSE 0 END,
+              CASE WHEN kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0 THEN amount ELSE 0 END
+            FROM journal WHERE lot IS NOT NULL) AS sums
+          GROUP BY id HAVING sum(known) <> 1 OR sum(moved) = 0 OR sum(granted) <> 0 OR sum(consumed) <> 0
+            OR sum(expired) <> 0 OR sum(refunded) <> 0`,
+  },
+  {
+    name: 'no lot is consumed after its expiry unless pinned before',
+    sql: `SELECT 'call ' || call.id || ' lot ' || lot.id AS broken FROM journal JOIN lot ON lot.id = journal.lot
+          JOIN call ON settle_chain = chain AND settle_tx = tx
+          WHERE journal.kind = 'settle' AND journal.at > lot.expires_at AND call.opened_at >= lot.expires_at`,
+  },
+  {
+    name: "a call is paid by its own account's pools; an API key's by purchased credit alone",
+    sql: `SELECT 'call ' || call.id AS broken FROM journal JOIN call ON settle_chain = chain AND settle_tx = tx
+          JOIN lot ON lot.id = journal.lot
+          WHERE lot.account <> call.account OR journal.account <> 'wallet:' || call.account || ':' || lot.pool
+            OR NOT lot.pool = ANY (string_to_array(call.funding, ','))
+            OR (call.key IS NOT NULL AND lot.pool <> 'purchased')`,
+  },
+  {
+    name: 'a call ends once: settled with one transaction of its cost, or voided with none',
+    sql: `SELECT 'call ' || id AS broken FROM call LEFT JOIN (
+            SELECT chain, tx, -sum(amount) FILTER (WHERE lot IS NOT NULL) AS charged,
+              -sum(amount) FILTER (WHERE account = 'absorbed') AS absorbed,
+              sum(amount) FILTER (WHERE account LIKE 'provider:%') AS cost
+            FROM journal WHERE kind = 'settle' GROUP BY chain, tx) AS paid ON paid.chain = settle_chain AND paid.tx = settle_tx
+          WHERE (state = 'settled' AND (call.cost <> coalesce(paid.cost, 0) OR call.charged <> coalesce(paid.charged, 0)
+              OR call.absorbed <> coalesce(paid.absorbed, 0)))
+            OR (state <> 'settled' AND settle_tx IS NOT NULL)
+          UNION ALL SELECT 'transaction ' || chain || '.' || tx FROM journal WHERE kind = 'settle' AND leg = 0
+            AND NOT EXISTS (SELECT 1 FROM call WHERE settle_chain = chain AND settle_tx = tx)`,
+  },
+  {
+    name: "a key's spending is the sum of its calls",
+    sql: `SELECT 'key ' || key AS broken FROM (
+            SELECT key, day, spent FROM key_spend
+            UNION ALL SELECT key, ended_at - ended_at % 86400000, -charged FROM call WHERE key IS NOT NULL) AS sums
+          GROUP BY key, day HAVING sum(spent) <> 0`,
+  },
+  {
+    // Over the windows that a call was held in, wherever its person or its group is moved afterwards.
+    name: "a budget's spending is the sum of the calls that were held on it",
+    sql: `SELECT 'budget ' || scope AS broken FROM (
+            SELECT scope, "window", spent FROM budget_spend
+            UNION ALL SELECT scope, "window", -charged FROM (${budgetsOf('call')}) AS calls WHERE state = 'settled') AS sums
+          GROUP BY scope, "window" HAVING sum(spent) <> 0`,
+  },
+  {
+    name: 'what a budget holds is what its open calls hold',
+    sql: `SELECT 'budget ' || scope AS broken FROM (
+            SELECT scope, "window", held FROM budget_spend
+            UNION ALL SELECT scope, "window", -hold FROM (${budgetsOf('open_call')}) AS calls) AS sums
+          GROUP BY scope, "window" HAVING sum(held) <> 0`,
+  },
+  {
+    name: 'the usage of a day is that of its calls',
+    sql: `SELECT 'day of ' || account AS broken FROM (
+            SELECT account, day, key, model, calls, cost, charged FROM usage_day
+            UNION ALL SELECT ${personOf}, ended_at - ended_at % 86400000, coalesce(key, ''), model, -1, -cost, -charged FROM call) AS sums
+          GROUP BY account, day, key, model HAVING sum(calls) <> 0 OR sum(cost) <> 0 OR sum(charged) <> 0
+          UNION ALL
+          SELECT 'total of ' || model FROM (
+            SELECT day, model, ${figures.join(', ')} FROM usage_day
+            UNION ALL SELECT day, model, ${figures.map((name) => `-${name}`).join(', ')} FROM usage_total) AS sums
+          GROUP BY day, model HAVING ${figures.map((name) => `sum(${name}) <> 0`).join(' OR ')}
+          UNION ALL
+          SELECT 'months of ' || account FROM (
+            SELECT account, key, ${figures.join(', ')} FROM usage_day
+            UNION ALL SELECT account, key, ${figures.map((name) => `-${name}`).join(', ')} FROM usage_month) AS sums
+          GROUP BY account, key HAVING ${figures.map((name) => `sum(${name}) <> 0`).join(' OR ')}`,
+  },
+  {
+    // Two decisions from one state of a wallet would give two transactions one version; a repayment shares that of its cause.
+    name: 'the bookings of an account have one order',
+    sql: `SELECT 'account ' || name AS broken FROM (
+            SELECT DISTINCT split_part(account, ':', 2) AS name, version, chain, tx, kind FROM journal WHERE version IS NOT NULL) AS lines
+          WHERE kind <> 'repay' GROUP BY name, version HAVING count(*) > 1
+          UNION ALL
+          SELECT 'account ' || journal.account FROM journal LEFT JOIN wallet_head AS head ON head.account = split_part(journal.account, ':', 2)
+          WHERE journal.version IS NOT NULL AND (head.version IS NULL OR journal.version > head.version)`,
+  },
+]
+
+/** Audits the whole ledger. Throws only if it cannot be read. */
+export async function auditAll(url: string): Promise<AuditReport> {
+  const connection = new Connection(url, { deadlineMs })
+  try {
+    await connection.open()
+    await connection.run('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
+    const found: AuditReport['checks'][number][] = []
+    for (const { name, sql } of checks) {
+      const [first] = await connection.send<{ readonly broken: string }>(`${sql} LIMIT 1`)
+      found.push({ name, ok: first === undefined, detail: first?.broken ?? null })
+    }
+    const { lines, broken } = await readChains(connection)
+    found.push({
+      name: 'every hash chain is whole, to the end that its process has written',
+      ok: broken === null,
+      detail: broken,
+    })
+    // Each process has an end of its own, in `chain`: there is no single head.
+    return {
+      ok: found.every(({ ok }) => ok),
+      journalEntries: lines,
+      headHash: '',
+      checks: found,
+      replaced: [],
+    }
+  } finally {
+    await connection.close()
+  }
+}
+
+type Line = HashedFields & {
+  readonly tx: bigint
+  readonly leg: bigint
+  readonly prev_hash: Uint8Array
+  readonly hash: Uint8Array
+}
+
+async function readChains(
+  connection: Connection,
+): Promise<{ readonly lines: number; readonly broken: string | null }> {
+  let count = 0
+  const chains = await connection.send<{ readonly id: bigint; readonly head: Uint8Array }>(
+    'SELECT id, head FROM chain ORDER BY id',
+  )
+  for (const { id, head } of chains) {
+    let last: Uint8Array = genesis
+    let after = { tx: 0n, leg: 0n }
+    for (;;) {
+      const lines = await connection.send<Line>(
+        `SELECT tx, leg, kind, account, lot, amount, at, prev_hash, hash FROM journal
+         WHERE chain = $1 AND (tx, leg) > ($2, $3) ORDER BY tx, leg LIMIT ${linesAtOnce}`,
+        [id, after.tx, after.leg],
+      )
+      for (const line of lines) {
+        const hash = hashOf(last, line)
+        if (Buffer.compare(line.prev_hash, last) !== 0 || Buffer.compare(line.hash, hash) !== 0)
+          return { lines: count, broken: `transaction ${id}.${line.tx}` }
+        last = hash
+        count++
+      }
+      const end = lines.at(-1)
+      if (!end) break
+      after = end
+    }
+    if (Buffer.compare(last, head) !== 0) return { lines: count, broken: `the end of chain ${id}` }
+  }
+  return { lines: count, broken: null }
+}

@@ -1,0 +1,337 @@
+// What the commands of a group write besides wallets, gathered as rows of the group's statement.
+
+import { groupTag, tagsOf } from '../../conversation/tags.ts'
+import { startOfDay, startOfMonth } from '../../credits/calendar.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
+import type { CallChange, Leg, OpenCall, TransactionKind } from '../../credits/wallet.ts'
+import type { CallEnd, GroupWrites } from '../ledger-core.ts'
+import {
+  bitOfDay,
+  checkpointText,
+  doneBy,
+  groupText,
+  hashOf,
+  isDone,
+  pinsText,
+  receiptText,
+  type UsageAdded,
+  usageAddedBy,
+} from '../ledger-rows.ts'
+import { type Chain, GroupRows, type Told } from './group.ts'
+import type { CorrectionRow } from './load.ts'
+import type { KnownWallets } from './wallets.ts'
+
+type UsageTable =
+  'usageDays' | 'usageMonths' | 'usageTotals' | 'usageProviders' | 'usageTags' | 'usageTagTotals'
+
+interface UsageSums {
+  readonly table: UsageTable
+  readonly key: Readonly<Record<string, string | number | bigint>>
+  calls: number
+  errors: number
+  input_tokens: number
+  output_tokens: number
+  cost: Pico
+  charged: Pico
+  timed: number
+  ms: number
+}
+
+/** A price that is written once, with the first group after it was noted. */
+interface Price {
+  readonly version: string
+  readonly model: string
+  readonly price: string
+}
+
+/** Made anew for each group. */
+function emptyDraft() {
+  return {
+    rows: new GroupRows(),
+    opening: new Map<string, { readonly account: string; open: OpenCall }>(),
+    kept: new Map<string, OpenCall>(),
+    endedIds: new Set<string>(),
+    /** Ids that must not have been used: also of calls that have ended in this very group. */
+    fresh: [] as string[],
+    usage: new Map<string, UsageSums>(),
+    /** The days of each row of `usage_month`, by its name among those. */
+    daysOfMonths: new Map<string, number>(),
+    spentOnLines: new Map<string, Pico>(),
+  }
+}
+
+export interface Drafted {
+  readonly rows: GroupRows
+  /** Whether there is nothing to be written. */
+  readonly isEmpty: boolean
+  readonly told: Told
+  /** The end of the chain after this group. */
+  readonly next: Pick<Chain, 'tx' | 'head'>
+  readonly fresh: readonly string[]
+}
+
+export class GroupDraft implements GroupWrites {
+  readonly #wallets: KnownWallets
+  readonly #clock: () => number
+  #group = emptyDraft()
+  #chain!: Chain
+  #tx = 0
+  #head: Uint8Array = new Uint8Array()
+  /** Ids that the database has refused: known while the group is decided again. */
+  readonly #used = new Set<string>()
+  readonly #knownPrices = new Set<string>()
+  #prices: Price[] = []
+
+  /** `clock`: milliseconds since 1970, for the date of prices. */
+  constructor(wallets: KnownWallets, clock: () => number) {
+    this.#wallets = wallets
+    this.#clock = clock
+  }
+
+  /** Forgets what was drafted, and goes on from the end of this chain. */
+  begin(chain: Chain): void {
+    this.#group = emptyDraft()
+    this.#chain = chain
+    this.#tx = chain.tx
+    this.#head = chain.head
+  }
+
+  /** The whole group, with what its commands have changed in wallets. */
+  finish(): Drafted {
+    const { rows, opening, kept, usage, daysOfMonths, spentOnLines, fresh } = this.#group
+    const told = this.#wallets.write(rows)
+    for (const { account, open } of opening.values()) rows.add('opening', openRow(account, open))
+    for (const open of kept.values()) {
+      const { call: id, hold, leaseUntil: lease_until } = open
+      rows.add('kept', { id, hold, pins: pinsText(open.pins), lease_until, progress: progressText(open) })
+    }
+    for (const [name, { table, key, ...sums }] of usage) {
+      const days = daysOfMonths.get(name)
+      rows.add(table, days === undefined ? { ...key, ...sums } : { ...key, ...sums, days })
+    }
+    for (const [account, amount] of spentOnLines) rows.add('spentOnLines', { account, amount })
+    for (const price of this.#prices) rows.add('prices', { ...price, recorded_at: this.#clock() })
+    const isEmpty = rows.isEmpty && told.wallets.length === 0
+    return { rows, isEmpty, told, next: { tx: this.#tx, head: this.#head }, fresh }
+  }
+
+  onCommitted(): void {
+    this.#prices = []
+    this.#used.clear()
+  }
+
+  refuseCalls(ids: readonly string[]): void {
+    for (const id of ids) this.#used.add(id)
+  }
+
+  notePrice(version: string, model: string, price: string): void {
+    if (this.#knownPrices.has(version)) return
+    this.#knownPrices.add(version)
+    this.#prices.push({ version, model, price })
+  }
+
+  readonly calls: GroupWrites['calls'] = {
+    open: (account, open) => {
+      const { opening, endedIds, fresh } = this.#group
+      const id = open.call
+      if (opening.has(id) || endedIds.has(id) || this.#used.has(id)) return false
+      opening.set(id, { account, open })
+      fresh.push(id)
+      return true
+    },
+    keep: (open) => {
+      const opening = this.#group.opening.get(open.call)
+      if (opening) opening.open = open
+      else this.#group.kept.set(open.call, open)
+    },
+    end: (account, ended, end) => this.#end(account, ended, end),
+  }
+
+  #end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
+    const { rows, opening, kept, endedIds } = this.#group
+    const { open } = ended
+    // A call that was opened in this very group never becomes a row of `open_call`.
+    if (!opening.delete(open.call)) {
+      kept.delete(open.call)
+      rows.add('closed', { id: open.call })
+    }
+    endedIds.add(open.call)
+    rows.add('ended', endedRow(account, ended, end, this.#chain.id))
+    this.#addUsage(usageAddedBy(account, ended, end))
+    for (const [n, attempt] of end.attempts.entries()) {
+      const { provider, upstreamId: upstream_id, code } = attempt
+      if (attempt.outcome === 'served') continue
+      const state = provider === 'unreconciled' ? 'unreconciled' : 'failed'
+      rows.add('attempts', { call: open.call, n, provider, upstream_id, state, code, est_cost: 0 })
+    }
+  }
+
+  #addUsage(added: UsageAdded): void {
+    const { account, at, model, tags, group, provider } = added
+    const day = startOfDay(at)
+    const key = added.key ?? ''
+    const channel = added.key === null ? 'app' : 'api'
+    const chain = this.#chain.id
+    this.#sum('usageDays', { account, day, key, model }, added)
+    this.#sum('usageTotals', { day, channel, model, chain }, added)
+    if (provider !== '') this.#sum('usageProviders', { day, provider, channel, model }, added)
+    const ofMonth = this.#sum('usageMonths', { month: startOfMonth(at), account, key }, added)
+    const { daysOfMonths } = this.#group
+    daysOfMonths.set(ofMonth, (daysOfMonths.get(ofMonth) ?? 0) | bitOfDay(at))
+    const divided = Object.entries(tagsOf(tags))
+    if (group !== null) divided.push([groupTag, group])
+    for (const [tag, value] of divided) {
+      this.#sum('usageTags', { account, tag, day, value, key, model }, added)
+      this.#sum('usageTagTotals', { tag, day, value, channel, model, chain }, added)
+    }
+  }
+
+  /** Gives the name of the row that it was added to. */
+  #sum(table: UsageTable, key: UsageSums['key'], added: UsageAdded): string {
+    const name = JSON.stringify([table, ...Object.values(key).map(String)])
+    let sums = this.#group.usage.get(name)
+    if (!sums) {
+      const tokens = { input_tokens: 0, output_tokens: 0 }
+      sums = { table, key, calls: 0, errors: 0, ...tokens, cost: 0n, charged: 0n, timed: 0, ms: 0 }
+      this.#group.usage.set(name, sums)
+    }
+    sums.calls += added.calls
+    sums.errors += added.errors
+    sums.input_tokens += Math.round(added.inputTokens)
+    sums.output_tokens += Math.round(added.outputTokens)
+    sums.cost += added.cost
+    sums.charged += added.charged
+    sums.timed += added.timed
+    sums.ms += Math.round(added.ms)
+    return name
+  }
+
+  readonly journal: GroupWrites['journal'] = {
+    append: (kind, legs, at) => this.#append(kind, legs, at),
+  }
+
+  #append(kind: TransactionKind, legs: readonly Leg[], at: number): number {
+    let total = 0n
+    for (const leg of legs) total += leg.amount
+    if (total !== 0n) throw new Error(`the legs of a ${kind} do not sum to zero`)
+    const tx = (this.#tx += 1)
+    for (const [leg, { account, lot, amount }] of legs.entries()) {
+      const hash = hashOf(this.#head, { tx, leg, kind, account, lot, amount, at })
+      const owner = accountOfWallet(account)
+      const version = owner === null ? null : this.#wallets.nextVersionOf(owner)
+      const line = { chain: this.#chain.id, version, tx, leg, kind, account, lot, amount, at }
+      this.#group.rows.add('journal', { ...line, prev_hash: hex(this.#head), hash: hex(hash) })
+      this.#head = hash
+    }
+    return tx
+  }
+
+  readonly lines: GroupWrites['lines'] = {
+    put: (account, most, at) => this.#group.rows.add('lines', { account, most, at }),
+    onSpent: (account, amount) => {
+      const { spentOnLines } = this.#group
+      spentOnLines.set(account, (spentOnLines.get(account) ?? 0n) + amount)
+    },
+  }
+
+  readonly sources: GroupWrites['sources'] = {
+    priorGrant: (source) => this.#wallets.priorGrant(source),
+    logGrant: ({ account, pool, amount, source, operator }, lot, at) => {
+      if (!operator) return
+      const after = JSON.stringify({ pool, usd: formatUsd(amount), lot, source, note: operator.note })
+      this.#group.rows.add('acts', {
+        at,
+        operator: operator.id,
+        what: 'credits.grant',
+        subject: account,
+        after,
+      })
+    },
+  }
+
+  readonly corrections: GroupWrites['corrections'] = {
+    findRefund: (command) => doneBy(command, this.#wallets.correction(command.id)),
+    hasAdjusted: (command) => isDone(command, this.#wallets.correction(command.id)),
+    refundedOf: (lot) => this.#wallets.refundedOf(lot),
+    noteRefund: ({ id, account, lot }, { taken, debt }, at) =>
+      this.#correct({ id, account, kind: 'refund', taken, debt, lot }, at),
+    noteAdjustment: ({ id, account, pool, amount, refundOf, operator }, at) => {
+      this.#correct({ id, account, kind: 'adjust', taken: -amount, debt: 0n, lot: refundOf ?? null }, at)
+      // An act that was logged by itself could be missing: the audit takes an adjustment without one for forged.
+      if (operator === undefined) return
+      const after = JSON.stringify({ id, pool, usd: formatUsd(amount) })
+      this.#group.rows.add('acts', { at, operator, what: 'credits.adjust', subject: account, after })
+    },
+  }
+
+  #correct(row: CorrectionRow, at: number): void {
+    this.#group.rows.add('corrections', { ...row, at })
+    this.#wallets.noteCorrection(row)
+  }
+}
+
+function openRow(account: string, open: OpenCall) {
+  return {
+    id: open.call,
+    account,
+    key: open.key,
+    hold: open.hold,
+    pins: pinsText(open.pins),
+    funding: open.funding.join(','),
+    model: open.model,
+    price_version: open.priceVersion,
+    key_limit: open.keyLimit?.limit ?? null,
+    key_window: open.keyLimit?.windowStart ?? null,
+    owner: open.owner,
+    lease_until: open.leaseUntil,
+    opened_at: open.openedAt,
+    progress: progressText(open),
+    tags: open.tags,
+    in_group: groupText(open.inGroup),
+  }
+}
+
+function progressText({ checkpoint }: OpenCall): string | null {
+  return checkpoint === null ? null : checkpointText(checkpoint)
+}
+
+function endedRow(
+  account: string,
+  { open, state, cost, charged, absorbed }: Extract<CallChange, { kind: 'ended' }>,
+  end: CallEnd,
+  chain: bigint,
+) {
+  return {
+    id: open.call,
+    account,
+    key: open.key,
+    state,
+    hold: open.hold,
+    funding: open.funding.join(','),
+    model: open.model,
+    price_version: open.priceVersion,
+    owner: open.owner,
+    opened_at: open.openedAt,
+    ended_at: end.at,
+    ending: end.ending,
+    cost,
+    charged,
+    absorbed,
+    estimated: end.receipt?.estimated ? 1 : 0,
+    upstream_id: end.receipt?.served?.upstreamId ?? null,
+    receipt: receiptText(end.receipt, end.attempts, open.priceVersion),
+    in_group: groupText(open.inGroup),
+    settle_chain: end.tx === null ? null : chain,
+    settle_tx: end.tx,
+    tags: open.tags,
+  }
+}
+
+/** Of `wallet:<account>:<pool>`; null for any other account of the journal. */
+function accountOfWallet(name: string): string | null {
+  return name.startsWith('wallet:') ? name.slice('wallet:'.length, name.lastIndexOf(':')) : null
+}
+
+function hex(bytes: Uint8Array): string {
+  return String.raw`\x` + bytes.toHex()
+}

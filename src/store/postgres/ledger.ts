@@ -1,0 +1,240 @@
+// The ledger on PostgreSQL: the commands of ledger-core.ts in the groups of one process, and reads of what all processes
+// have committed. Nothing serves from it yet.
+
+import type {
+  AuditReport,
+  Balance,
+  CallRecord,
+  CountedBudget,
+  KeySpend,
+  LedgerStore,
+  LedgerUpkeep,
+  Totals,
+} from '../../credits/ledger/ledger.ts'
+import { balanceOf, emptyWallet, loanPrefix } from '../../credits/wallet.ts'
+import { CommitQueue } from '../commits/commit-queue.ts'
+import { type GroupLimits, type QueueEvents, unavailable } from '../commits/durability.ts'
+import {
+  type AbandonedCall,
+  type ClockParts,
+  isAbandoned,
+  LedgerClock,
+  LedgerCore,
+  type Lives,
+} from '../ledger-core.ts'
+import { endedRecordOf, openRecordOf } from '../ledger-rows.ts'
+import type { Row } from '../schema.ts'
+import { auditAll } from './audit.ts'
+import { Connection, ConnectionLost, lookupsOnly } from './connection.ts'
+import { GroupDraft } from './draft.ts'
+import { loadBudgets, loadKeys, loadWallets } from './load.ts'
+import { PostgresTransactions } from './transactions.ts'
+import { type KnownWallet, spendSince, KnownWallets } from './wallets.ts'
+
+/** How long the end of this process waits for the outcome of a group that the database has not answered. */
+const closePatienceMs = 5_000
+
+export interface PostgresLedgerParts extends QueueEvents, Lives {
+  /** `postgres://…`; the tables are there (migrate). */
+  readonly url: string
+  /** The name of this process, used once. */
+  readonly owner: string
+  readonly time: ClockParts
+  readonly limits: GroupLimits
+}
+
+type Parts = ReturnType<typeof partsOf>
+
+export class PostgresLedger
+  extends LedgerCore<KnownWallet>
+  implements Omit<LedgerStore, 'auditDay'>, LedgerUpkeep
+{
+  readonly #parts: Parts
+  #lastWriteCheck = Number.NEGATIVE_INFINITY
+
+  /** Connects and begins a chain. Throws ConnectionLost when the server cannot be reached. */
+  static async open(given: PostgresLedgerParts): Promise<PostgresLedger> {
+    const parts = partsOf(given)
+    await Promise.all([parts.reads.open(), parts.transactions.begin()])
+    return new PostgresLedger(parts)
+  }
+
+  private constructor(parts: Parts) {
+    const { given, wallets, draft, time, group } = parts
+    super({
+      wallets,
+      writes: draft,
+      time,
+      commands: group,
+      written: group,
+      isDead: given.isDead,
+      isRunning: given.isRunning,
+      expiring: (now) => read(parts, () => findExpiring(parts.reads, now)),
+      abandoned: (now) => read(parts, () => findAbandoned(parts.reads, given, now)),
+    })
+    this.#parts = parts
+  }
+
+  now(): number {
+    return this.#parts.time.now()
+  }
+
+  balance(account: string): Promise<Balance> {
+    const { reads, time } = this.#parts
+    return read(this.#parts, async () => {
+      const [loaded] = await loadWallets(reads, [account], [])
+      return balanceOf(loaded?.wallet ?? emptyWallet(account), time.now())
+    })
+  }
+
+  keySpend(key: string, windowStart: number): Promise<KeySpend> {
+    return read(this.#parts, async () => {
+      const figures = await loadKeys(this.#parts.reads, [key])
+      return spendSince(figures.get(key)!, windowStart)
+    })
+  }
+
+  budgetSpend(budgets: readonly CountedBudget[]): Promise<readonly KeySpend[]> {
+    return read(this.#parts, async () => {
+      const asked = budgets.map(({ scope, windowStart: window }) => ({ scope, window }))
+      const found = await loadBudgets(this.#parts.reads, asked)
+      return asked.map(({ scope, window }) => {
+        const { spent, held } = found.find((budget) => budget.scope === scope && budget.window === window)!
+        return { spent, held }
+      })
+    })
+  }
+
+  totals(account: string): Promise<Totals> {
+    return read(this.#parts, async () => {
+      // Sums as texts: a lifetime of top-ups may exceed what an integer holds.
+      const [row] = await this.#parts.reads.send<{ readonly purchased: string; readonly used: string }>(
+        `SELECT coalesce(sum(granted) FILTER (WHERE pool = 'purchased'), 0)::text AS purchased,
+           (coalesce(sum(granted::numeric - remaining - expired - refunded), 0)
+             + coalesce((SELECT spent FROM credit_line WHERE account = $1), 0))::text AS used
+         FROM lot WHERE account = $1 AND id NOT LIKE $2`,
+        [account, `${loanPrefix.replaceAll('_', String.raw`\_`)}%`],
+      )
+      return { purchased: BigInt(row!.purchased), used: BigInt(row!.used) }
+    })
+  }
+
+  call(account: string, id: string): Promise<CallRecord | undefined> {
+    return read(this.#parts, () => recordOf(this.#parts.reads, account, id))
+  }
+
+  recordPrice(version: string, model: string, price: string): void {
+    this.#parts.draft.notePrice(version, model, price)
+  }
+
+  audit(): Promise<AuditReport> {
+    return auditAll(this.#parts.given.url)
+  }
+
+  async writable(): Promise<boolean> {
+    const { group, transactions, time } = this.#parts
+    const now = performance.now()
+    if (now - this.#lastWriteCheck > 1000) {
+      this.#lastWriteCheck = now
+      await group.probe(() => transactions.touch())
+    }
+    return group.writable && !time.tooFarBehind
+  }
+
+  /** Writes what is queued; a group whose outcome the database does not tell is given up after five seconds. */
+  async close(): Promise<void> {
+    const { group, transactions, reads, writer } = this.#parts
+    const patience = setTimeout(() => transactions.stop(), closePatienceMs)
+    try {
+      await group.close()
+    } finally {
+      clearTimeout(patience)
+      await Promise.all([reads.close(), writer.close()])
+    }
+  }
+}
+
+function partsOf(given: PostgresLedgerParts) {
+  const writer = new Connection(given.url, { settings: lookupsOnly })
+  const reads = new Connection(given.url, { settings: lookupsOnly })
+  const wallets = new KnownWallets()
+  const time = new LedgerClock(given.time, () => wallets.latest)
+  const draft = new GroupDraft(wallets, given.time.clock)
+  const transactions = new PostgresTransactions({
+    connection: writer,
+    wallets,
+    draft,
+    time,
+    owner: given.owner,
+  })
+  const group = new CommitQueue(transactions, given.limits, given)
+  return { given, writer, reads, wallets, time, draft, transactions, group }
+}
+
+/** Reads, and once more on a new connection where the old one is lost. Throws `store_unavailable` where that fails. */
+async function read<T>({ reads }: Parts, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (!(error instanceof ConnectionLost)) throw error
+  }
+  try {
+    await reads.renew()
+    return await act()
+  } catch (error) {
+    throw error instanceof ConnectionLost ? unavailable(error) : error
+  }
+}
+
+async function findExpiring(reads: Connection, now: number): Promise<readonly string[]> {
+  const rows = await reads.send<{ readonly account: string }>(
+    'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= $1 AND remaining > pinned',
+    [BigInt(now)],
+  )
+  return rows.map(({ account }) => account)
+}
+
+async function findAbandoned(
+  reads: Connection,
+  lives: Lives,
+  now: number,
+): Promise<readonly AbandonedCall[]> {
+  const rows = await reads.send<Row<'openCall', 'id' | 'account' | 'owner' | 'lease_until'>>(
+    'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
+  )
+  return rows
+    .map(({ id: call, account, owner, lease_until }) => ({
+      call,
+      account,
+      owner,
+      leaseUntil: Number(lease_until),
+    }))
+    .filter((each) => isAbandoned(each, lives, now))
+}
+
+/** The account has paid for the call, or its person has made it. */
+const isOf = `(account = $2 OR (in_group IS NOT NULL AND in_group::json ->> 'person' = $2))`
+
+/** By our id, or by the id the provider gave its answer. */
+async function recordOf(reads: Connection, account: string, id: string): Promise<CallRecord | undefined> {
+  const values = [id, account]
+  const [open] = await reads.send<Row<'openCall'>>(
+    `SELECT * FROM open_call WHERE id = $1 AND ${isOf}`,
+    values,
+  )
+  if (open) return openRecordOf(open)
+  type Ended = Row<'call'> & { readonly settle_chain: bigint | null }
+  // The rows of the id first, whatever their order: else the newest calls would be read until one has it.
+  const [ended] = await reads.send<Ended>(
+    `WITH found AS MATERIALIZED (SELECT * FROM call WHERE id = $1 UNION ALL SELECT * FROM call WHERE upstream_id = $1)
+     SELECT * FROM found WHERE ${isOf} ORDER BY (id = $1) DESC, seq DESC LIMIT 1`,
+    values,
+  )
+  if (!ended) return undefined
+  const drawn = await reads.send<CallRecord['drawn'][number]>(
+    `SELECT journal.lot, lot.pool, -journal.amount AS amount FROM journal JOIN lot ON lot.id = journal.lot
+     WHERE journal.chain = $1 AND journal.tx = $2 ORDER BY journal.leg`,
+    [ended.settle_chain, ended.settle_tx],
+  )
+  return endedRecordOf(ended, [...drawn])
+}
