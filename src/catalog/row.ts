@@ -127,10 +127,6 @@ export interface Model {
 /** A model that is a name in front of others. */
 export type VirtualModel = Model & { readonly route: ModelRoute }
 
-export function isVirtual(model: Model): model is VirtualModel {
-  return model.route !== undefined
-}
-
 /** Models of POST /v1/embeddings have `embeddings` as their only output. */
 type Modality = 'text' | 'image' | 'audio' | 'video' | 'file' | 'embeddings'
 

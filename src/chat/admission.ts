@@ -2,7 +2,7 @@
 
 import { type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { isVirtual, type Model, type Offer, type VirtualModel } from '../catalog/row.ts'
+import type { Model, Offer, VirtualModel } from '../catalog/row.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree, priceOfNothing, testPriceVersion } from '../credits/price.ts'
@@ -112,6 +112,10 @@ export async function admit(parts: AdmissionParts, call: AskedCall, purpose: Pur
       leftOut.push({ param: `models[${at}]`, message: `${fallback} is left out: ${why}` })
   }
   return { models, warnings: joinWarnings(warnings, leftOut), balance, route }
+}
+
+export function isVirtual(model: Model): model is VirtualModel {
+  return model.route !== undefined
 }
 
 /** The model for this caller. Throws the error of the refusal. */

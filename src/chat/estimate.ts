@@ -1,7 +1,7 @@
 // What a call would cost, without making it.
 
 import { type Caller, mayUse, payerOf } from '../accounts/account.ts'
-import { isVirtual, type Model, type Offer } from '../catalog/row.ts'
+import type { Model, Offer } from '../catalog/row.ts'
 import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import { noUsage } from '../conversation/usage.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
@@ -11,7 +11,15 @@ import { asGatewayError, type ErrorCode, GatewayError } from '../errors/errors.t
 import type { PromptParts } from '../protocols/request/prompt-parts.ts'
 import { leastOutputTokens } from '../providers/provider.ts'
 import { CallTools, longestText } from '../tools/run-tool.ts'
-import { admit, refusalError, routingFor, sizedRouting, testModel, wrongEndpoint } from './admission.ts'
+import {
+  admit,
+  isVirtual,
+  refusalError,
+  routingFor,
+  sizedRouting,
+  testModel,
+  wrongEndpoint,
+} from './admission.ts'
 import { fundingFor, needOf, type SpendingRoom, spendingRoom, withReserve } from './billing/need.ts'
 import type { IncomingCall } from './call.ts'
 import { countingFor, measurePrompt, promptCount, tokenBound } from './counting/token-counter.ts'
