@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { modelOverrideSchema, premiumOutputRate } from '../catalog/row.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
+import { brandSettings } from './brand.ts'
 import { accountSettings, creditSettings, keySettings, mailSettings, networkRange } from './accounts.ts'
 import {
   baseUrl,
@@ -95,6 +96,7 @@ export const configSchema = z.strictObject({
         'alone, so that no journal keeps them. auto: a file where systemd reads the output',
     ),
   }),
+  brand: brandSettings,
   accounts: accountSettings,
   keys: keySettings,
   mail: mailSettings,

@@ -11,6 +11,7 @@ import { SignedOut, SignInAgain, TicketPage, Welcome } from './session/signed-ou
 import { Shell } from './shell.tsx'
 import { loadStrings, t } from './strings/text.ts'
 import { Button, Failure, Loading } from './ui/kit.tsx'
+import { showBrand } from './ui/brand.tsx'
 import { showTheme } from './ui/theme.ts'
 
 showTheme()
@@ -40,6 +41,7 @@ function App() {
       </main>
     )
   }
+  showBrand(session.brand)
   if (path === '/link' || path === '/verify') return <TicketPage path={path} session={session} />
   const shown = session.account === null ? lost : session
   if (shown === null) return <SignedOut session={session} />

@@ -6,6 +6,7 @@ import type { SessionView } from '../http/console/answers.ts'
 import { call, takeSession, useCredits } from './api/call.ts'
 import { Palette } from './palette.tsx'
 import { t, usdShort } from './strings/text.ts'
+import { BrandLinks } from './ui/brand.tsx'
 import { Button, Dialog, Logo } from './ui/kit.tsx'
 import { isBoolean, useRemembered } from './ui/remembered.ts'
 import { chooseTheme, type Theme, themeNames, themes, useTheme } from './ui/theme.ts'
@@ -153,12 +154,13 @@ export function Shell({ session, children }: { session: SessionView; children: R
   const main = useRef<HTMLElement>(null)
   const menu = useId()
   const here = placeOf(path)
+  const { brand } = session
   useJumps(placesFor(session), navigate, () => setHelp(true))
   usePaletteKey(() => setFinding(true))
   useEffect(() => {
-    document.title = here ? `${t(here.name)} · Weir` : 'Weir'
+    document.title = here ? `${t(here.name)} · ${brand.name}` : brand.name
     document.getElementById(menu)?.hidePopover()
-  }, [here, menu, path])
+  }, [here, menu, path, brand.name])
   return (
     <div
       className={`min-h-dvh print:block lg:grid ${
@@ -186,8 +188,8 @@ export function Shell({ session, children }: { session: SessionView; children: R
             <path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" strokeWidth="1.5" fill="none" />
           </svg>
         </button>
-        <Logo />
-        <span className="flex-1 font-semibold">{here ? t(here.name) : 'Weir'}</span>
+        <Logo src={brand.logo} />
+        <span className="flex-1 font-semibold">{here ? t(here.name) : brand.name}</span>
         <FindButton onFind={() => setFinding(true)} />
       </header>
       <div
@@ -203,9 +205,9 @@ export function Shell({ session, children }: { session: SessionView; children: R
         }`}
       >
         <div className={`mb-3 flex items-center gap-1 ${folded ? 'flex-col' : ''}`}>
-          <Link href="/" aria-label="Weir" className="flex flex-1 items-center gap-2.5 px-2 pt-1">
-            <Logo />
-            {!folded && <span className="text-base font-semibold tracking-tight">Weir</span>}
+          <Link href="/" aria-label={brand.name} className="flex flex-1 items-center gap-2.5 px-2 pt-1">
+            <Logo src={brand.logo} />
+            {!folded && <span className="truncate text-base font-semibold tracking-tight">{brand.name}</span>}
           </Link>
           <FindButton onFind={() => setFinding(true)} />
           <IconButton
@@ -339,6 +341,7 @@ function Navigation({ path, session, folded = false, onHelp }: NavigationProps) 
             {t('Shortcuts')} <kbd aria-hidden="true">?</kbd>
           </Button>
         </div>
+        <BrandLinks brand={session.brand} />
         <label className="mt-1 flex items-center gap-2 text-[13px] text-muted">
           {t('Theme')}
           <select

@@ -263,6 +263,19 @@ export interface Seller {
 }
 
 /** How credit is paid for. */
+/** Whose gateway it is, as its customers see it. */
+export interface Brand {
+  readonly name: string
+  /** As an address with the image itself; null for that of the program. */
+  readonly logo: string | null
+  readonly accent: string | null
+  readonly accentDark: string | null
+  readonly termsUrl: string | null
+  readonly privacyUrl: string | null
+  /** An e-mail address, or the address of a page. */
+  readonly support: string | null
+}
+
 export interface PaymentServices {
   readonly payments: Payments
   readonly paymentStore: PaymentStore
@@ -275,6 +288,7 @@ export interface PaymentServices {
   readonly hookLimit: HookLimit
   /** Who takes the money, for receipts. */
   readonly seller: Seller
+  readonly brand: Brand
   /** undefined without a configured app. */
   readonly apple: AppleSettings | undefined
 }

@@ -76,7 +76,8 @@ export interface SeenCalls {
  * `served`: it has no error. `refused`: nobody was asked, and the fault was not the gateway's. `failed`: any other that
  * has one.
  */
-export type RequestOutcome = 'served' | 'failed' | 'refused'
+/** `unserved`: failed or refused. */
+export type RequestOutcome = 'served' | 'failed' | 'refused' | 'unserved'
 
 export interface RequestQuery extends SeenCalls {
   readonly id?: string

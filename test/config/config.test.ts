@@ -366,3 +366,24 @@ describe('a path that begins with ~', () => {
     expect(faultsOf({ ...machine, directories: ['/home/me/~/weir', '/home/anna/weir'] })).toEqual([])
   })
 })
+
+describe('a brand', () => {
+  test.each([
+    ['accent: "#0a6482"', []],
+    ['accent_dark: "#67c5e2"', []],
+    ['accent: "#ffcc00"', [expect.stringContaining('take a darker one')]],
+    ['accent_dark: "#0a6482"', [expect.stringContaining('take a lighter one')]],
+    ['accent: red', [expect.stringContaining('must be a colour')]],
+  ])('has colours that can be read: %s', (colors, faults) => {
+    expect(faultsOf({ yaml: `brand: { colors: { ${colors} } }` })).toEqual(faults)
+  })
+
+  test('has a logo that is there and an image', () => {
+    expect(faultsOf({ yaml: 'brand: { logo: /nowhere/logo.svg }' })).toEqual([
+      expect.stringContaining('brand.logo: cannot be read'),
+    ])
+    expect(faultsOf({ yaml: 'brand: { logo: /etc/hostname }' })).toEqual([
+      expect.stringContaining('brand.logo: must be a file that ends with .svg, .png or .webp'),
+    ])
+  })
+})

@@ -1,9 +1,16 @@
 // The environment: every setting has a derived name, secrets have *_FILE, providers' own key names are known.
 
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { tempDir } from '../support/tmp.ts'
 import { printedOrigin, type Setting, settings } from '../../src/config/config.ts'
 import { providers } from '../../src/providers/registry.ts'
 import { faultsOf, load, loaded, settingsOf } from './inputs.ts'
+
+const home = tempDir('weir-environment-')
+const logo = home.join('logo.svg')
+writeFileSync(logo, '<svg xmlns="http://www.w3.org/2000/svg"/>')
+afterAll(() => home.remove())
 
 /** A value that each setting takes and that is not its default, as text and as it must arrive. */
 function sample({ path, kind, fallback }: Setting): [string, unknown] {
@@ -20,6 +27,12 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'log.export.webhook.url': ['http://a/x?t=1', 'http://a/x?t=1'],
     'search.backend': ['sim', 'sim'],
     'search.base_url': ['http://a/x', 'http://a/x'],
+    'brand.logo': [logo, logo],
+    'brand.colors.accent': ['#7a1fa2', '#7a1fa2'],
+    'brand.colors.accent_dark': ['#e0a0ff', '#e0a0ff'],
+    'brand.terms_url': ['https://a/terms', 'https://a/terms'],
+    'brand.privacy_url': ['https://a/privacy', 'https://a/privacy'],
+    'brand.support': ['help@a.example', 'help@a.example'],
     data_dir: ['/srv/weir', '/srv/weir'],
     'bootstrap.credit_usd': ['7.5', '7.5'],
     'search.price_per_call': ['0.01', '0.01'],

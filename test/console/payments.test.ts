@@ -61,7 +61,7 @@ describe.skipIf(browserPath === null)('payments', () => {
     await page.getByLabel('Paid with').selectOption('sim')
     await page.getByText('This is a test mode').waitFor()
     await page.getByRole('button', { name: 'Continue' }).click()
-    await page.getByRole('heading', { name: 'Simulated payment of 250.50 INR' }).waitFor()
+    await page.getByRole('heading', { name: 'Simulated payment of ₹250.50' }).waitFor()
     await page.getByRole('button', { name: 'Pay', exact: true }).click()
     await page.getByText('The test is finished: no money moved').waitFor()
     await page.getByRole('link', { name: 'Credits', exact: true }).first().click()

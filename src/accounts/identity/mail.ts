@@ -18,6 +18,8 @@ export interface SmtpSettings {
   readonly url: string
   readonly from: string
   readonly timeoutMs: number
+  /** Whose gateway it is, and where its customers get help; null where nothing is to be said. */
+  readonly sender: { readonly name: string; readonly support: string | null } | null
 }
 
 /** Sends by SMTP; STARTTLS is used where the server offers it. */
@@ -30,11 +32,14 @@ export class SmtpMailer implements Mailer {
   }
 
   async send({ to, subject, text }: Mail): Promise<void> {
-    const { from } = this.#settings
+    const { from, sender } = this.#settings
     this.#transport ??= this.#open()
     const transport = await this.#transport
     // As an object it is one address: a text would be parsed as a list of them.
-    await transport.sendMail({ from, to: { name: '', address: to }, subject, text })
+    const signed =
+      sender === null ? text : `${text}\n-- \n${sender.name}\n${sender.support ?? ''}`.trimEnd() + '\n'
+    const named = sender === null || from.includes('<') ? from : { name: sender.name, address: from }
+    await transport.sendMail({ from: named, to: { name: '', address: to }, subject, text: signed })
   }
 
   async #open(): Promise<Transporter> {

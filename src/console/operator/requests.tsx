@@ -100,6 +100,7 @@ export function AllRequests() {
             <option value="served">{t('served')}</option>
             <option value="failed">{t('failed')}</option>
             <option value="refused">{t('refused')}</option>
+            <option value="unserved">{t('failed or refused')}</option>
           </select>
         </label>
         {field('account', t('Account'), t('Address or id'))}

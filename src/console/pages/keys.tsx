@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
 import { addressOf, fullAddressOf } from '../api/address.ts'
-import { call, faultIn, newId, useCredits, useKeys, useModels } from '../api/call.ts'
+import { call, faultIn, newId, useCredits, useKeys, useModels, useSession } from '../api/call.ts'
 import { useTopUpTerms } from '../api/payments.ts'
 import { decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
@@ -186,7 +186,9 @@ function RevealedKey({ made, onClose }: { made: NewKeyView; onClose: () => void 
   return (
     <Dialog title={t('Your new key')} onClose={onClose} wide firm>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-        <p>{t('This is the only time that it is shown. Weir keeps its hash and cannot show it again.')}</p>
+        <p>
+          {t('This is the only time that it is shown. Only its hash is kept, and it cannot be shown again.')}
+        </p>
         <div className="flex items-center gap-2 rounded-md border border-line-strong bg-paper p-2.5">
           <code className="min-w-0 flex-1 font-mono text-[13px] break-all" data-testid="key">
             {made.key}
@@ -238,6 +240,7 @@ function isZero(amount: string | null): boolean {
 function WithoutCredit({ name, onMade }: { name: string; onMade: (made: NewKeyView) => void }) {
   const { error, busy, act } = useAct()
   const { data: terms } = useTopUpTerms()
+  const { data: session } = useSession()
   // If the answer was lost, the same request is sent again with this id and makes no second key.
   const [id] = useState(() => newId())
   const make = () =>
@@ -250,7 +253,8 @@ function WithoutCredit({ name, onMade }: { name: string; onMade: (made: NewKeyVi
     <Note tone="warn" role="status">
       <p>
         {t('There is no credit that this key could spend yet, so a call with it would be refused.')}{' '}
-        {terms?.processors.length === 0 && t('Ask your operator for credit.')}
+        {terms?.processors.length === 0 && t('Ask your operator for credit.')}{' '}
+        {terms?.processors.length === 0 && session?.brand.support}
       </p>
       <p className="mt-2 flex flex-wrap gap-2">
         <Button busy={busy} onClick={() => void make()}>
@@ -719,7 +723,7 @@ function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: K
             <KeyState keyRow={key} />
           </td>
           <td>
-            <div className="flex justify-end gap-1 max-sm:flex-wrap">
+            <div className="flex justify-end gap-1 max-sm:grid max-sm:w-max max-sm:grid-cols-2">
               <PauseButton
                 keyRow={key}
                 path="keys"

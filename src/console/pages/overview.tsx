@@ -106,7 +106,7 @@ function MonthFigures({ usage: { totals, before }, from }: { usage: UsageView; f
             '0'
           ) : (
             <Link
-              href={`/requests?${new URLSearchParams({ outcome: 'failed', from })}`}
+              href={`/requests?${new URLSearchParams({ outcome: 'unserved', from })}`}
               className="underline"
             >
               {count(totals.errors)}
@@ -151,7 +151,7 @@ function ThirtyDays({ usage }: { usage: UsageView }) {
           {failing.map(({ day: name, errors }) => (
             <Link
               key={name}
-              href={`/requests?${new URLSearchParams({ outcome: 'failed', from: name, to: name })}`}
+              href={`/requests?${new URLSearchParams({ outcome: 'unserved', from: name, to: name })}`}
               className="text-accent underline"
             >
               {day(name)}: {count(errors)}

@@ -8,7 +8,7 @@ import { addressOf } from '../api/address.ts'
 import { call, useSession } from '../api/call.ts'
 import { useTopUps } from '../api/payments.ts'
 import { day, decimal, exact, moment, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
-import { Button, Choice, Failure, Loading, Note, Section, TextField } from '../ui/kit.tsx'
+import { Button, Choice, Failure, Loading, Logo, Note, Section, TextField } from '../ui/kit.tsx'
 import {
   firstOnPhones,
   notOnPhones,
@@ -135,6 +135,17 @@ export function ReceiptPage() {
   )
 }
 
+/** The brand above who sells, where it has a logo. */
+function Letterhead() {
+  const { data: session } = useSession()
+  const brand = session?.brand
+  return brand === undefined || brand.logo === null ? null : (
+    <span className="mb-1 flex items-center justify-end gap-2 font-semibold">
+      <Logo src={brand.logo} /> {brand.name}
+    </span>
+  )
+}
+
 function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
   // Only the payer's e-mail address is stored; other details are typed in for printing.
   const [name, setName] = useState('')
@@ -170,6 +181,7 @@ function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
             <p className="font-mono">{receipt.receipt}</p>
           </div>
           <address className="text-right not-italic">
+            <Letterhead />
             <span className="block font-semibold">{seller.name ?? t('The operator of this gateway')}</span>
             {seller.address !== null && <span className="block whitespace-pre-line">{seller.address}</span>}
             {seller.gstin !== null && <span className="block">GSTIN {seller.gstin}</span>}

@@ -146,6 +146,7 @@ export function Requests() {
           <option value="served">{t('served')}</option>
           <option value="failed">{t('failed')}</option>
           <option value="refused">{t('refused')}</option>
+          <option value="unserved">{t('failed or refused')}</option>
         </select>
         <select name="code" aria-label={t('Code')} defaultValue={query.get('code') ?? ''} className="control">
           <option value="">{t('every code')}</option>

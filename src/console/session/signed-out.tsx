@@ -6,6 +6,7 @@ import type { SessionView } from '../../http/console/answers.ts'
 import { addressOf } from '../api/address.ts'
 import { call, faultIn, takeSession } from '../api/call.ts'
 import { t } from '../strings/text.ts'
+import { BrandLinks } from '../ui/brand.tsx'
 import { Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
 import { canUsePasskeys, passkeyProof, PasswordField } from './credentials.tsx'
 
@@ -13,8 +14,8 @@ export function SignedOut({ session }: { session: SessionView }) {
   return (
     <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
       <div className="mb-6 flex items-center gap-2.5">
-        <Logo />
-        <span className="text-lg font-semibold tracking-tight">Weir</span>
+        <Logo src={session.brand.logo} />
+        <span className="text-lg font-semibold tracking-tight">{session.brand.name}</span>
       </div>
       <Switch>
         <Route path="/create-account">
@@ -28,6 +29,7 @@ export function SignedOut({ session }: { session: SessionView }) {
           <OtherWays session={session} />
         </Route>
       </Switch>
+      <BrandLinks brand={session.brand} />
     </main>
   )
 }

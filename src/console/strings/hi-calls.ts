@@ -126,7 +126,7 @@ export const calls: Readonly<Record<string, string>> = {
   'It never answers.': 'यह कभी जवाब नहीं देता।',
   'It takes its time before and between tokens.': 'यह टोकनों से पहले और उनके बीच समय लेता है।',
   'Your new key': 'आपकी नई कुंजी',
-  'This is the only time that it is shown. Weir keeps its hash and cannot show it again.':
+  'This is the only time that it is shown. Only its hash is kept, and it cannot be shown again.':
     'यह केवल अभी दिखाई जा रही है। Weir इसका हैश रखता है और इसे दोबारा नहीं दिखा सकता।',
   'Copy the key': 'कुंजी कॉपी करें',
   'The key that it replaces works until {time}.': 'जिस कुंजी की जगह यह आई है, वह {time} तक चलेगी।',

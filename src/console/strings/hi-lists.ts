@@ -23,6 +23,10 @@ export const lists: Readonly<Record<string, string>> = {
   'The key {name} has spent {spent} of its limit of {limit}.':
     'कुंजी {name} अपनी {limit} की सीमा में से {spent} ख़र्च कर चुकी है।',
   'The key {name} expires on {day}.': 'कुंजी {name} {day} को समाप्त होती है।',
+  Terms: 'शर्तें',
+  Privacy: 'गोपनीयता',
+  Support: 'सहायता',
+  'failed or refused': 'विफल या अस्वीकृत',
   'every state': 'हर स्थिति',
   'This month': 'इस महीने',
   'Last call': 'पिछली कॉल',

@@ -269,8 +269,9 @@ function copySelected(text: string, near: Element): boolean {
   return copied
 }
 
-/** Water flowing over a weir. */
-export function Logo() {
+/** That of the brand; without one, water flowing over a weir. */
+export function Logo({ src = null }: { src?: string | null }) {
+  if (src !== null) return <img src={src} alt="" className="h-[26px] max-w-32 shrink-0" />
   return (
     <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">
       <rect width="32" height="32" rx="7" fill="#0b6e8f" />

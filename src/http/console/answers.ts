@@ -46,6 +46,15 @@ const session = z.strictObject({
   methods: z.array(z.string()).describe('`password`, `passkey`, `oidc:<label>`.'),
   sign_up: z.enum(['closed', 'invite', 'open']),
   mail: z.boolean().describe('Whether this gateway sends mail: without it an operator hands out links.'),
+  brand: z.strictObject({
+    name: z.string(),
+    logo: z.string().nullable().describe('A `data:` address; null for the logo of the program.'),
+    accent: z.string().nullable().describe('A colour such as `#0a6482`; null for that of the program.'),
+    accent_dark: z.string().nullable(),
+    terms_url: z.string().nullable(),
+    privacy_url: z.string().nullable(),
+    support: z.string().nullable().describe('An e-mail address, or the address of a page.'),
+  }),
 })
 export type SessionView = Wire<typeof session>
 

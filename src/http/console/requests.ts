@@ -65,10 +65,10 @@ export const requestParameters = z.strictObject({
   channel: z.enum(['api', 'app'], 'It takes api or app.').optional(),
   provider: text.optional().describe('Who was asked last.'),
   outcome: z
-    .enum(['served', 'failed', 'refused'], 'It takes served, failed or refused.')
+    .enum(['served', 'failed', 'refused', 'unserved'], 'It takes served, failed, refused or unserved.')
     .optional()
     .describe(
-      '`refused`: nobody was asked, and the fault was not the gateway’s. `failed`: any other call with an error.',
+      '`refused`: nobody was asked, and the fault was not the gateway’s. `failed`: any other call with an error. `unserved`: both.',
     ),
   tag: tagFilter.optional().describe('Only calls with this tag: `feature=chat`.'),
   from: time.optional(),

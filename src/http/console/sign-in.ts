@@ -243,7 +243,7 @@ async function current({ accounts }: HttpParts, id: string): Promise<SignedInAcc
 }
 
 async function sessionView(
-  { identities, identityStore, passkeys: webauthn, oidc, groups, now }: HttpParts,
+  { identities, identityStore, passkeys: webauthn, oidc, groups, brand, now }: HttpParts,
   signedIn: SignedInAccount | undefined,
 ): Promise<SessionView> {
   const ways = {
@@ -254,6 +254,15 @@ async function sessionView(
     ],
     sign_up: identities.ways.passwords ? identities.signUpPolicy : 'closed',
     mail: identities.mails,
+    brand: {
+      name: brand.name,
+      logo: brand.logo,
+      accent: brand.accent,
+      accent_dark: brand.accentDark,
+      terms_url: brand.termsUrl,
+      privacy_url: brand.privacyUrl,
+      support: brand.support,
+    },
   }
   if (!signedIn) return { account: null, role: null, elevated_until: null, ...ways }
   const { account, session } = signedIn

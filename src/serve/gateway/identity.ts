@@ -96,8 +96,11 @@ export function mailerOf(live: LedgerProcess['live']): () => Mailer | undefined 
 
 export function mailerIn({
   mail: { smtp_url: url, from, timeout_ms: timeoutMs },
-}: Pick<Config, 'mail'>): Mailer | undefined {
-  return url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs })
+  brand: { name, support },
+}: Pick<Config, 'mail' | 'brand'>): Mailer | undefined {
+  if (url === undefined || from === undefined) return undefined
+  const sender = name === undefined ? null : { name, support: support ?? null }
+  return new SmtpMailer({ url, from, timeoutMs, sender })
 }
 
 function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc | undefined {

@@ -17,6 +17,8 @@ import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
 import { Vouchers } from '../../payments/vouchers.ts'
 import { Payments } from '../../payments/payments.ts'
 import type { ProcessorFetch, PaymentProcessor } from '../../payments/processor.ts'
+import { logoUrl } from '../../config/brand.ts'
+import type { Brand } from '../../http/parts.ts'
 import { Razorpay } from '../../payments/processors/razorpay.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { StripeCheckout } from '../../payments/processors/stripe.ts'
@@ -32,6 +34,7 @@ export function paymentParts(parts: LedgerProcess): PaymentServices {
   const { name = null, address = null, gstin = null } = config.payments.seller
   return {
     seller: { name, address, gstin },
+    brand: brandIn(config),
     payments: paymentsOf(parts),
     paymentStore: store.payments,
     voucherStore: store.vouchers,
@@ -41,6 +44,26 @@ export function paymentParts(parts: LedgerProcess): PaymentServices {
     hookLimit: new HookLimit(config.payments.refused_hooks_per_network, clock),
     subscriptionSecrets: secretsIn({ webhook_secret: secret, webhook_secret_before: before }),
     apple: appleIn(config),
+  }
+}
+
+function brandIn({ brand }: Config): Brand {
+  const {
+    name = 'Weir',
+    logo,
+    colors,
+    terms_url: terms = null,
+    privacy_url: privacy = null,
+    support = null,
+  } = brand
+  return {
+    name,
+    logo: logo === undefined ? null : logoUrl(logo),
+    accent: colors.accent ?? null,
+    accentDark: colors.accent_dark ?? null,
+    termsUrl: terms,
+    privacyUrl: privacy,
+    support,
   }
 }
 

@@ -69,7 +69,7 @@ function isWanted(row: RequestLogRow, query: Filters): boolean {
     (code === undefined || row.code === code) &&
     (channel === undefined || (channel === 'app') === (row.key === null)) &&
     (provider === undefined || row.provider === provider) &&
-    (outcome === undefined || was === outcome) &&
+    (outcome === undefined || was === outcome || (outcome === 'unserved' && was !== 'served')) &&
     (tag === undefined || tagsOf(row.tags)[tag.name] === tag.value) &&
     (from === undefined || row.at >= from) &&
     (until === undefined || row.at < until)
@@ -95,7 +95,7 @@ const filters = fc.record(
     code: fc.constantFrom('upstream_error', 'insufficient_credits', 'never'),
     channel: fc.constantFrom('api' as const, 'app' as const),
     provider: fc.constantFrom('sim', 'other', 'none'),
-    outcome: fc.constantFrom('served' as const, 'failed' as const, 'refused' as const),
+    outcome: fc.constantFrom('served' as const, 'failed' as const, 'refused' as const, 'unserved' as const),
     tag: fc.constantFrom(
       { name: 'team', value: 'a' },
       { name: 'user', value: 'ada' },
@@ -162,6 +162,7 @@ describe('every answer begins at a place of an index', () => {
     { outcome: 'served' },
     { outcome: 'failed' },
     { outcome: 'refused', account: 'anna' },
+    { outcome: 'unserved' },
     { code: 'upstream_error' },
     { code: 'upstream_error', account: 'anna' },
     { tag: { name: 'team', value: 'a' } },

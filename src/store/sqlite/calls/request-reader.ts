@@ -153,7 +153,7 @@ export class SqliteRequestReader implements RequestReader, RequestFollower {
     { id, account, model, code, provider, outcome, tag }: RequestQuery,
     keys: readonly string[] | undefined,
   ): Source {
-    const fails = outcome === 'failed' || outcome === 'refused'
+    const fails = outcome !== undefined && outcome !== 'served'
     if (id !== undefined) return source('request_log_request', [], [{ request_id: id }], ['id'])
     if (tag !== undefined)
       return source('request_tag', ['account'], [{ tag: tag.name, value: tag.value }], ['tag'])
@@ -171,7 +171,7 @@ export class SqliteRequestReader implements RequestReader, RequestFollower {
       return source(
         'request_log_outcome',
         [],
-        [{ [isRefused]: outcome === 'refused' ? 1 : 0 }],
+        each(isRefused, outcome === 'unserved' ? [0, 1] : [outcome === 'refused' ? 1 : 0]),
         ['outcome', 'code'],
       )
     const rare = provider !== undefined && this.#isRare(provider)
@@ -263,7 +263,7 @@ function source(
   return { index, columns, ranges, fulfils }
 }
 
-function each(column: string, values: readonly string[]): Source['ranges'] {
+function each(column: string, values: readonly Value[]): Source['ranges'] {
   return values.map((value) => ({ [column]: value }))
 }
 
@@ -299,7 +299,7 @@ function conditionsOf(query: RequestQuery, keys: readonly string[] | undefined):
   if (outcome === 'served') other('code', 'code IS NULL')
   else if (outcome !== undefined) {
     range('code', 'code IS NOT NULL')
-    range('outcome', outcome === 'refused' ? isRefused : `NOT ${isRefused}`)
+    if (outcome !== 'unserved') range('outcome', outcome === 'refused' ? isRefused : `NOT ${isRefused}`)
   }
   return conditions
 }
