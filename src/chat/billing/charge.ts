@@ -11,7 +11,7 @@ import type { EndedCall } from '../../observe/call-log.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import type { Provider } from '../../providers/provider.ts'
 import { contentsOf, type PaidCall } from '../call.ts'
-import { type Answered, type OwnCount, uncountedSides } from '../counting/own-count.ts'
+import { type Answered, type OwnCount, uncountedSides } from '../counting/token-counter.ts'
 import type { Candidate } from '../routing/candidates.ts'
 
 export interface Charge {

@@ -35,8 +35,10 @@ import {
   type StoppedBy,
   unservedOutcome,
 } from '../call.ts'
-import { credibleUsage, exactCount, withoutSilence } from '../counting/own-count.ts'
 import {
+  credibleUsage,
+  exactCount,
+  withoutSilence,
   type CountingParts,
   countingFor,
   measurePrompt,

@@ -6,7 +6,7 @@ import {
   type CountedOffer,
   credibleUsage,
   withoutSilence,
-} from '../../../src/chat/counting/own-count.ts'
+} from '../../../src/chat/counting/token-counter.ts'
 import { buildPrice } from '../../../src/catalog/row.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
 import { noUsage, type Side, type Usage } from '../../../src/conversation/usage.ts'
