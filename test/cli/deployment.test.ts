@@ -89,7 +89,7 @@ describe('weir completions', () => {
     [['weir', 'k'], ['keys']],
     [
       ['weir', 'keys', 'r'],
-      ['revoke', 'rotate'],
+      ['resume', 'revoke', 'rotate'],
     ],
     [['weir', 'keys', 'create', '--acc'], ['--account']],
     // An option and its value before the word do not hide the command.
