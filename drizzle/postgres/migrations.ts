@@ -671,4 +671,8 @@ ALTER TABLE "conversation" ADD COLUMN "folder" text COLLATE "C";ALTER TABLE "con
     name: '0003_cache_of_keys',
     sql: `ALTER TABLE "api_key" ADD COLUMN "cache_ttl" bigint;`,
   },
+  {
+    name: '0004_chat_shares',
+    sql: `ALTER TABLE "conversation" ADD COLUMN "share_token" text COLLATE "C";ALTER TABLE "conversation" ADD COLUMN "share_response" text COLLATE "C";ALTER TABLE "conversation" ADD COLUMN "share_at" bigint;CREATE UNIQUE INDEX "conversation_share" ON "conversation" USING btree ("share_token");`,
+  },
 ]

@@ -896,4 +896,9 @@ CREATE INDEX \`saved_prompt_account\` ON \`saved_prompt\` (\`account\`);ALTER TA
     sql: `ALTER TABLE \`api_key\` ADD \`cache_ttl\` integer;
 `,
   },
+  {
+    name: '0037_chat_shares',
+    sql: `ALTER TABLE \`conversation\` ADD \`share_token\` text;ALTER TABLE \`conversation\` ADD \`share_response\` text;ALTER TABLE \`conversation\` ADD \`share_at\` integer;CREATE UNIQUE INDEX \`conversation_share\` ON \`conversation\` (\`share_token\`);
+`,
+  },
 ]

@@ -33,6 +33,10 @@ export const accountSettings = section({
     'How people sign in. With oidc alone there are no passwords, passkeys and mailed links; links of the command line ' +
       'still let operators in',
   ),
+  share_links: note(
+    z.boolean().default(false),
+    'Whether people may share a conversation of the chat by a link, which shows it to whoever has the link',
+  ),
   session_idle_ms: milliseconds('How long a session lasts without being used', 30 * day, 60_000, 365 * day),
   sign_in_failures: whole(
     'Wrong passwords for one address from one network in 15 minutes, before each next try has to wait longer',

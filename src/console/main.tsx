@@ -27,10 +27,24 @@ createRoot(document.getElementById('root')!).render(
 // Which page an address shows, and to whom. What only a signed-in reader needs is loaded after the sign-in.
 
 const Chat = lazy(() => import('./chat/chat.tsx'))
+const SharedPage = lazy(async () => ({ default: (await import('./chat/chat.tsx')).SharedPage }))
 const OperatorPages = lazy(() => import('./operator/pages.tsx'))
 const Pages = lazy(() => import('./pages/pages.tsx'))
 
 function App() {
+  const [path] = useLocation()
+  const token = /^\/shared\/([\w-]+)$/.exec(path)?.[1]
+  if (token === undefined) return <SessionApp />
+  return (
+    <CrashGuard page={path}>
+      <Suspense fallback={<Loading />}>
+        <SharedPage token={token} />
+      </Suspense>
+    </CrashGuard>
+  )
+}
+
+function SessionApp() {
   const { data: session, error, refetch } = useSessionNow()
   const lost = useLostSession()
   const [path] = useLocation()

@@ -326,6 +326,8 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly eraseContents: (account: string) => Promise<void>
   readonly conversations: ConversationStore
   readonly prompts: PromptStore
+  /** Whether conversations may be shared by a link. */
+  readonly shareLinks: () => boolean
   /** Records of calls and charges. */
   readonly requests: RequestReader
   readonly usage: UsageReader

@@ -26,10 +26,20 @@ export interface ConversationRecord {
 /** A conversation with what each of its questions is asked with, as the chat wrote it: instructions and parameters. */
 export interface OpenConversation extends ConversationRecord {
   readonly settings: JsonObject | null
+  /** By which link others see it; null while it is not shared. */
+  readonly share: ConversationShare | null
+}
+
+export interface ConversationShare {
+  /** Of the link: whoever knows it sees the conversation. */
+  readonly token: string
+  /** The response up to which it is shown. */
+  readonly response: string
+  readonly at: number
 }
 
 export type ConversationChanges = Partial<
-  Pick<OpenConversation, 'title' | 'model' | 'lastResponse' | 'folder' | 'pinned' | 'settings'>
+  Pick<OpenConversation, 'title' | 'model' | 'lastResponse' | 'folder' | 'pinned' | 'settings' | 'share'>
 >
 
 export interface ConversationStore {
@@ -49,6 +59,8 @@ export interface ConversationStore {
     changes: ConversationChanges,
     at: number,
   ): Awaitable<OpenConversation | undefined>
+  /** The shared conversation of a link; undefined where there is none. */
+  findShared(token: string): Awaitable<OpenConversation | undefined>
   /** The conversation that was removed; undefined if there is none, or it is another account's. */
   remove(account: string, id: string): Awaitable<OpenConversation | undefined>
 }

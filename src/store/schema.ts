@@ -488,10 +488,17 @@ function recordTables(c: typeof columns) {
         .default(sql`0`),
       /** Instructions and parameters of its questions. */
       settings: c.json('settings'),
+      /** Of the link by which others see it, up to a response, since a time; all null without one. */
+      shareToken: c.string('share_token'),
+      shareResponse: c.string('share_response'),
+      shareAt: c.time('share_at'),
       createdAt: c.time('created_at').notNull(),
       updatedAt: c.time('updated_at').notNull(),
     },
-    (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
+    (t) => [
+      c.index('conversation_account').on(t.account, t.updatedAt),
+      c.uniqueIndex('conversation_share').on(t.shareToken),
+    ],
   )
 
   /** Texts that an account keeps to ask with again. */

@@ -13,7 +13,11 @@ import { Arrange, AskWith } from './conversation-settings.tsx'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { type AskedTurn, type OpenThread, useThread } from './open-thread.ts'
 import type { Answer, Approval, Attachment, ChatTurn } from './thread.ts'
+import { ShareButton } from './share.tsx'
 import { TurnView } from './turn-view.tsx'
+
+/** Here, since it is loaded with what shows answers. */
+export { SharedPage } from './share.tsx'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
@@ -95,6 +99,9 @@ export default function Chat() {
               conversation={{ title, folder: shown.folder, pinned: shown.pinned }}
               onArrange={(arrangement) => thread.arrange(arrangement)}
             />
+          )}
+          {id !== undefined && shown.mayShare && turns.length > 0 && (
+            <ShareButton share={shown.share} onChange={(method) => thread.changeShare(method)} />
           )}
           <AskWith
             settings={shown.settings}

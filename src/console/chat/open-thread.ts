@@ -26,7 +26,8 @@ import {
   type ChatTurn,
 } from './thread.ts'
 
-interface KeptConversation extends OpenConversationView, Pick<SettledConversationView, 'settings'> {
+interface KeptConversation
+  extends OpenConversationView, Pick<SettledConversationView, 'settings' | 'share' | 'may_share'> {
   readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly ThreadItem[] }[]
 }
 
@@ -49,6 +50,9 @@ interface ShownThread {
   readonly pinned: boolean
   /** What each of its questions is asked with. */
   readonly settings: ChatSettings | null
+  /** The link by which others see it. */
+  readonly share: SettledConversationView['share']
+  readonly mayShare: boolean
   /** Nothing of it is stored: it is gone with the page. */
   readonly temporary: boolean
   readonly loading: boolean
@@ -106,7 +110,14 @@ export class OpenThread {
   constructor(id: string | undefined) {
     const loading = id !== undefined
     const nothing = { turns: [], answeredElsewhere: false, forgotten: false, error: null }
-    const placed = { folder: null, pinned: false, settings: null, temporary: false }
+    const placed = {
+      folder: null,
+      pinned: false,
+      settings: null,
+      share: null,
+      mayShare: false,
+      temporary: false,
+    }
     this.#shown = { id, title: '', loading, ...placed, ...nothing }
     if (id !== undefined)
       this.#ready = this.#load(id).then(
@@ -151,6 +162,15 @@ export class OpenThread {
     const { id } = this.#shown
     if (id !== undefined) await call<SettledConversationView>('PATCH', pathOf(id), { settings })
     this.#show({ settings })
+  }
+
+  /** Makes its link, which shows it as it is now, or revokes it. Throws CallError. */
+  async changeShare(method: 'POST' | 'DELETE'): Promise<void> {
+    const { id } = this.#shown
+    if (id === undefined) return
+    const body = method === 'POST' ? {} : undefined
+    const { share } = await call<SettledConversationView>(method, `${pathOf(id)}/share`, body)
+    this.#show({ share })
   }
 
   /** Before the first question. */
@@ -235,7 +255,7 @@ export class OpenThread {
     const wanted = { title: titleOf(first), model, ...(settings === null ? {} : { settings }) }
     const made = await call<SettledConversationView>('POST', 'conversations', wanted)
     this.#known = made
-    this.#show({ title: made.title })
+    this.#show({ title: made.title, mayShare: made.may_share })
     return made
   }
 
@@ -353,6 +373,8 @@ export class OpenThread {
       folder: kept.folder,
       pinned: kept.pinned,
       settings: kept.settings,
+      share: kept.share,
+      mayShare: kept.may_share,
       loading: false,
       answeredElsewhere,
       forgotten: turns.length === 0 && kept.last_response !== null,

@@ -126,7 +126,7 @@ function Tool({ tool }: { tool: ToolRun }) {
   )
 }
 
-function Sources({ of }: { of: Answer['sources'] }) {
+export function Sources({ of }: { of: Answer['sources'] }) {
   return (
     <section className="mt-3 text-[13px]" aria-label={t('Sources')}>
       <h3 className="text-muted">{t('Sources')}</h3>

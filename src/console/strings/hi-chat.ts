@@ -20,6 +20,18 @@ export const chatting: Readonly<Record<string, string>> = {
   'Type a name': 'नाम टाइप करें',
   'Nothing has this name.': 'इस नाम का कुछ नहीं है।',
   Pages: 'पेज',
+  Share: 'साझा करें',
+  Shared: 'साझा है',
+  'Share by a link': 'लिंक से साझा करें',
+  'Whoever has the link can read the questions and answers, without an account. Instructions, reasoning, tools, the contents of files, costs and your name are not shown.':
+    'जिसके पास लिंक है, वह बिना खाते के प्रश्न और उत्तर पढ़ सकता है। निर्देश, तर्क, टूल, फ़ाइलों की सामग्री, खर्च और आपका नाम नहीं दिखाए जाते।',
+  Question: 'प्रश्न',
+  'It shows the conversation as it was {time}.': 'यह बातचीत को {time} की स्थिति में दिखाता है।',
+  'Show it as it is now': 'अभी की स्थिति दिखाएँ',
+  'Make a link': 'लिंक बनाएँ',
+  'Revoke the link': 'लिंक रद्द करें',
+  'A shared conversation': 'साझा की गई बातचीत',
+  'As it was on {date}. Models make mistakes.': '{date} की स्थिति। मॉडल गलतियाँ करते हैं।',
   'Show it': 'दिखाएँ',
   'Hide it': 'छिपाएँ',
   'What the code shows, in a frame that reaches nothing':

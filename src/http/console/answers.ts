@@ -353,7 +353,16 @@ export const chatSettings = z.strictObject({
 })
 export type ChatSettings = Wire<typeof chatSettings>
 
-const settledConversation = conversation.extend({ settings: chatSettings.nullable() })
+const share = z.strictObject({
+  url: z.string().describe('Whoever has it sees the conversation.'),
+  created_at: time.describe('It is shown as it was then.'),
+})
+const settled = {
+  settings: chatSettings.nullable(),
+  share: share.nullable(),
+  may_share: z.boolean().describe('Whether the operator lets conversations be shared.'),
+}
+const settledConversation = conversation.extend(settled)
 export type SettledConversationView = Wire<typeof settledConversation>
 
 const foundConversation = z.strictObject({
@@ -367,6 +376,21 @@ const conversationSearch = z.strictObject({
   searched: z.int().describe('How many conversations were read.'),
   of: z.int().describe('How many there are.'),
 })
+const sharedConversation = z.strictObject({
+  title: z.string(),
+  shared_at: time,
+  turns: z.array(
+    z.strictObject({
+      question: z.string(),
+      files: z.array(z.string()).describe('The names of what was attached.'),
+      model: z.string(),
+      answer: z.string(),
+      sources: z.array(z.strictObject({ url: z.string(), title: z.string() })),
+    }),
+  ),
+})
+export type SharedConversationView = Wire<typeof sharedConversation>
+
 export type ConversationSearchView = Wire<typeof conversationSearch>
 
 const savedPrompt = z.strictObject({ id: z.string(), name: z.string(), text: z.string(), changed_at: time })
@@ -579,10 +603,13 @@ export const consoleAnswers: Answers = {
   'POST conversations': settledConversation,
   'GET conversation-search': conversationSearch,
   'GET conversations/:id': openConversation.extend({
-    settings: chatSettings.nullable(),
+    ...settled,
     turns: z.array(turn),
   }),
   'PATCH conversations/:id': settledConversation,
+  'POST conversations/:id/share': settledConversation,
+  'DELETE conversations/:id/share': settledConversation,
+  'GET shared/:token': sharedConversation,
   'GET prompts': data(z.array(savedPrompt)),
   'POST prompts': savedPrompt,
   'PATCH prompts/:id': savedPrompt,

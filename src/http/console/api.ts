@@ -23,7 +23,6 @@ import { findRoute } from '../intake/find-route.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import { paymentRoutes } from '../payments/admin.ts'
-import { groupStatementRoutes } from '../payments/group-statements.ts'
 import { adminStatementRoutes, statementRoutes } from '../payments/statements.ts'
 import { topUpRoutes, voucherRoutes } from '../payments/top-ups.ts'
 import { conversationSearchRoute } from './conversation-search.ts'
@@ -43,6 +42,7 @@ import {
   type RouteSpec,
   type SignedInAccount,
 } from './route.ts'
+import { shareRoutes } from './shared.ts'
 import { oidcRoutes, passkeyRoutes, sessionRoutes } from './sign-in.ts'
 import { webhookRoutes } from './webhooks.ts'
 import { emptyBody } from './bodies.ts'
@@ -58,7 +58,6 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...accountMcpServerRoutes,
   ...paymentRoutes,
   ...adminStatementRoutes,
-  ...groupStatementRoutes,
   ...accountWebhookRoutes,
 ]
 
@@ -79,6 +78,7 @@ export const consoleRoutes: readonly ConsoleRoute[] = [
   ...liveRoutes,
   ...conversationRoutes,
   conversationSearchRoute,
+  ...shareRoutes,
   ...promptRoutes,
   ...connectRoutes,
   ...webhookRoutes,

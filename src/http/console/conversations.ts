@@ -67,11 +67,12 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
         folder: body.folder ?? null,
         pinned: body.pinned ?? false,
         settings: body.settings ?? null,
+        share: null,
         createdAt: at,
         updatedAt: at,
       }
       await parts.conversations.add(conversation, mostConversations)
-      return settledObject(conversation)
+      return settledObject(parts, conversation)
     },
   ),
   ownRoute(
@@ -88,7 +89,7 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       if (!conversation) throw noSuchConversation()
       const responses = await chainOf(asked, conversation.lastResponse)
       const answering = answered.has(conversation.id)
-      return { ...settledObject(conversation), answering, turns: responses.map(turnObject) }
+      return { ...settledObject(asked.parts, conversation), answering, turns: responses.map(turnObject) }
     },
   ),
   ownRoute(
@@ -111,7 +112,7 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       const change: ConversationChanges = { ...rest, ...(lastResponse === undefined ? {} : { lastResponse }) }
       const changed = await parts.conversations.change(account.id, params['id']!, change, parts.now())
       if (!changed) throw noSuchConversation()
-      return settledObject(changed)
+      return settledObject(parts, changed)
     },
   ),
   ownRoute(
@@ -163,9 +164,19 @@ function conversationObject(conversation: ConversationRecord): ConversationView 
   }
 }
 
-function settledObject(conversation: OpenConversation): SettledConversationView {
-  const settings = conversation.settings as SettledConversationView['settings']
-  return { ...conversationObject(conversation), settings }
+/** With what it is asked with, and its link. */
+export function settledObject(
+  { shareLinks, site }: Pick<HttpParts, 'shareLinks' | 'site'>,
+  conversation: OpenConversation,
+): SettledConversationView {
+  const { share } = conversation
+  const url = share && `${site.url()}/console/shared/${share.token}`
+  return {
+    ...conversationObject(conversation),
+    settings: conversation.settings as SettledConversationView['settings'],
+    share: share && url ? { url, created_at: iso(share.at) } : null,
+    may_share: shareLinks(),
+  }
 }
 
 function turnObject(stored: StoredResponse): { response: JsonObject; input: readonly JsonObject[] } {
@@ -175,6 +186,6 @@ function turnObject(stored: StoredResponse): { response: JsonObject; input: read
   }
 }
 
-function noSuchConversation(): GatewayError {
+export function noSuchConversation(): GatewayError {
   return new GatewayError('not_found', { message: 'This account has no conversation with that id.' })
 }

@@ -72,7 +72,13 @@ export async function consolePage(request: Request, publicUrl: string): Promise<
   const byName = namedHost(request, url, publicUrl)
   if (byName !== undefined)
     return { response: new Response(null, { status: 302, headers: { location: byName } }), bytes: 0 }
-  return answer(request, indexFile, 'no-cache', sitePath(publicUrl))
+  const page = await answer(request, indexFile, 'no-cache', sitePath(publicUrl))
+  if (url.pathname.startsWith('/console/shared/')) {
+    // The address is all that is needed to read the conversation.
+    page.response.headers.set('x-robots-tag', 'noindex, nofollow')
+    page.response.headers.set('referrer-policy', 'no-referrer')
+  }
+  return page
 }
 
 /** `below`: the path of the gateway on its host. */

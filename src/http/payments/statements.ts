@@ -80,7 +80,7 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-export function askedMonth({ month: name = '' }: Readonly<Record<string, string>>): Month {
+function askedMonth({ month: name = '' }: Readonly<Record<string, string>>): Month {
   const month = monthNamed(name)
   if (month !== undefined) return month
   const message = 'month takes a month such as 2026-11.'
@@ -158,10 +158,10 @@ function movementView(movement: Movement) {
 }
 
 /** An account that has done little in a long journal may wait for its first line. */
-export function entriesFile(
+function entriesFile(
   { statements, closeWhenIdle }: StatementParts & Pick<HttpParts, 'closeWhenIdle'>,
   request: Request,
-  { id }: Pick<Account, 'id'>,
+  { id }: Account,
   { name, from, to }: Month,
 ): Response {
   closeWhenIdle(request)

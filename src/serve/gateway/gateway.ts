@@ -222,6 +222,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     eraseContents: (account: string) => store.deletedContents.erase(account, clock()),
     conversations: store.conversations,
     prompts: store.prompts,
+    shareLinks: () => live.config.accounts.share_links,
     catalogFile: () => catalogFileState(live.config),
     settings: () => {
       const loaded = reread.inForce()

@@ -640,6 +640,8 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
     'POST conversations': 'texts of the own chat',
     'PATCH conversations/:id': 'texts of the own chat',
     'DELETE conversations/:id': 'texts of the own chat',
+    'POST conversations/:id/share': 'a link to one conversation, which reads nothing else',
+    'DELETE conversations/:id/share': 'it revokes',
     'POST prompts': 'texts of the own chat',
     'PATCH prompts/:id': 'texts of the own chat',
     'DELETE prompts/:id': 'texts of the own chat',

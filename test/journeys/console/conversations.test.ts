@@ -52,6 +52,18 @@ async function said(text: string, previous?: string): Promise<string> {
 }
 
 describe('a conversation', () => {
+  test('is not shared where the operator has not allowed it', async () => {
+    const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'River' }))
+    await asked('PATCH', `/console/api/conversations/${id}`, { last_response: await said('one') })
+    const refused = await asked('POST', `/console/api/conversations/${id}/share`, {})
+    expect([refused.status, await refused.text()]).toEqual([
+      404,
+      expect.stringContaining('accounts.share_links'),
+    ])
+    expect((await asked('GET', '/console/api/shared/any', undefined, '')).status).toBe(404)
+    await asked('DELETE', `/console/api/conversations/${id}`)
+  })
+
   test('is its turns, oldest first, and stands at its last response', async () => {
     const { id } = await jsonOf<Conversation>(
       asked('POST', '/console/api/conversations', { title: ' River ' }),

@@ -31,6 +31,7 @@ const conversation = (id: string, at: number, account = 'anna'): OpenConversatio
   folder: null,
   pinned: false,
   settings: null,
+  share: null,
   createdAt: at,
   updatedAt: at,
 })
@@ -80,8 +81,19 @@ describe('conversations', () => {
     const changed = await conversations.change('anna', 'old', { folder: 'Rivers', settings }, 9)
     expect(changed).toEqual({ ...conversation('old', 0), pinned: true, folder: 'Rivers', settings })
     expect(await conversations.find('anna', 'old')).toEqual(changed)
-    const { settings: _, ...listed } = changed!
+    const { settings: _, share: __, ...listed } = changed!
     expect((await conversations.list('anna', 10))[1]).toEqual(listed)
+  })
+
+  test('that are shared are found by the token of their link, until that is revoked', async () => {
+    const { conversations } = await fresh()
+    await conversations.add(conversation('a', 1), 10)
+    expect(await conversations.findShared('')).toBeUndefined()
+    const share = { token: 'secret', response: 'resp_1', at: 5 }
+    expect(await conversations.change('anna', 'a', { share }, 9)).toEqual({ ...conversation('a', 1), share })
+    expect(await conversations.findShared('secret')).toEqual({ ...conversation('a', 1), share })
+    await conversations.change('anna', 'a', { share: null }, 9)
+    expect(await conversations.findShared('secret')).toBeUndefined()
   })
 
   test('are gone once removed', async () => {

@@ -28,7 +28,7 @@ import { noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
 /** Of a conversation of the chat. */
-const unplaced = { folder: null, pinned: false, settings: null }
+const unplaced = { folder: null, pinned: false, settings: null, share: null }
 
 const opened: Store[] = []
 const dirs: TempDir[] = []

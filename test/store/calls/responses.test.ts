@@ -92,6 +92,7 @@ describe('a response', () => {
       folder: null,
       pinned: false,
       settings: null,
+      share: null,
       createdAt: now,
       updatedAt: now,
     }

@@ -12,7 +12,8 @@ import type {
 import { isSet, orUnavailable, recordReader, whenNeeded } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
 
-type ListedRow = Omit<Row<'conversation'>, 'settings'>
+type OpenRow = Row<'conversation'>
+type ListedRow = Omit<OpenRow, 'settings' | 'share_token' | 'share_response' | 'share_at'>
 
 export class SqliteConversations implements ConversationStore {
   readonly #sql: () => ReturnType<typeof conversationStatements>
@@ -56,20 +57,40 @@ export class SqliteConversations implements ConversationStore {
     return row ? openRecordOf(row) : undefined
   }
 
+  findShared(token: string): OpenConversation | undefined {
+    const row = orUnavailable(() => this.#sql().findShared.get(token))
+    return row ? openRecordOf(row) : undefined
+  }
+
   remove(account: string, id: string): OpenConversation | undefined {
     const row = orUnavailable(() => this.#sql().remove.get(id, account))
     return row ? openRecordOf(row) : undefined
   }
 }
 
-type Place = [folder: string | null, pinned: number, settings: string | null]
+type Place = [
+  folder: string | null,
+  pinned: number,
+  settings: string | null,
+  token: string | null,
+  response: string | null,
+  at: number | null,
+]
 
 function placeOf({
   folder,
   pinned,
   settings,
-}: Pick<OpenConversation, 'folder' | 'pinned' | 'settings'>): Place {
-  return [folder, pinned ? 1 : 0, settings === null ? null : JSON.stringify(settings)]
+  share,
+}: Pick<OpenConversation, 'folder' | 'pinned' | 'settings' | 'share'>): Place {
+  return [
+    folder,
+    pinned ? 1 : 0,
+    settings === null ? null : JSON.stringify(settings),
+    share?.token ?? null,
+    share?.response ?? null,
+    share?.at ?? null,
+  ]
 }
 
 function conversationStatements(database: Database) {
@@ -82,10 +103,12 @@ function conversationStatements(database: Database) {
     find: database.prepare<Row<'conversation'>, [string, string]>(
       'SELECT * FROM conversation WHERE id = ? AND account = ?',
     ),
+    findShared: database.prepare<OpenRow, [string]>('SELECT * FROM conversation WHERE share_token = ?'),
     add: database.prepare(
       `INSERT INTO conversation
-       (id, account, title, model, last_response, folder, pinned, settings, created_at, updated_at)
-       VALUES (?,?,?,?,?,?,?,?,?,?)`,
+       (id, account, title, model, last_response, folder, pinned, settings, share_token, share_response,
+        share_at, created_at, updated_at)
+       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`,
     ) as Statement,
     forget: database.prepare(
       `DELETE FROM conversation WHERE account = ? AND id IN (SELECT id FROM conversation WHERE account = ?
@@ -96,7 +119,7 @@ function conversationStatements(database: Database) {
       [string, string | null, string | null, ...Place, number, string, string]
     >(
       `UPDATE conversation SET title = ?, model = ?, last_response = ?, folder = ?, pinned = ?, settings = ?,
-       updated_at = ? WHERE id = ? AND account = ? RETURNING *`,
+       share_token = ?, share_response = ?, share_at = ?, updated_at = ? WHERE id = ? AND account = ? RETURNING *`,
     ),
     remove: database.prepare<Row<'conversation'>, [string, string]>(
       'DELETE FROM conversation WHERE id = ? AND account = ? RETURNING *',
@@ -106,11 +129,19 @@ function conversationStatements(database: Database) {
 
 const listed = { created_at: Number, updated_at: Number, pinned: isSet }
 const recordOf = recordReader<ListedRow>()(listed)
-const openRecordOf = recordReader<Row<'conversation'>>()({
-  ...listed,
-  settings: (text: string | null) =>
-    text === null ? null : (JSON.parse(text) as OpenConversation['settings']),
-})
+function openRecordOf({
+  settings,
+  share_token: token,
+  share_response: response,
+  share_at: at,
+  ...row
+}: OpenRow): OpenConversation {
+  return {
+    ...recordOf(row),
+    settings: settings === null ? null : (JSON.parse(settings) as OpenConversation['settings']),
+    share: token === null || response === null || at === null ? null : { token, response, at: Number(at) },
+  }
+}
 
 export class SqlitePrompts implements PromptStore {
   readonly #sql: () => ReturnType<typeof promptStatements>
