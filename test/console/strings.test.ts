@@ -94,7 +94,11 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'kindNames[movement.kind]': [['pages/payments.tsx', 'const kindNames:', valueOf]],
   'outcomeNames[outcome]': [['pages/requests.tsx', 'const outcomeNames', valueOf]],
   'page[1]': [['pages/requests.tsx', 'const actPages:', lastOf]],
-  'call.phase': words('admitted, waiting, streaming, settled'),
+  known: [
+    ['pages/credits.tsx', 'const sourceNames', valueOf],
+    ['pages/payments.tsx', 'const kindNames:', valueOf],
+  ],
+  'phaseNames[call.phase]': [['pages/requests.tsx', 'const phaseNames', valueOf]],
   "refusals[refused] ?? 'The single sign-on failed: {code}.'": [
     ['pages/settings.tsx', 'const refusals:', valueOf],
     'The single sign-on failed: {code}.',

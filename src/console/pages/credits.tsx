@@ -8,8 +8,8 @@ import { addressOf } from '../api/address.ts'
 import { call, useCredits } from '../api/call.ts'
 import { ago, day, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
-import { Payments } from './payments.tsx'
+import { notOnPhones, numeric, Older, QueryState, Table, wideOnly } from '../ui/table.tsx'
+import { kindNames, Payments } from './payments.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './words.tsx'
 
 export function Credits() {
@@ -65,7 +65,7 @@ function Whole({ credits }: { credits: CreditsOf }) {
             <p className="mt-1 text-[12.5px] text-muted">{t(poolRules[type])}</p>
             {Number(held) > 0 && (
               <p className="mt-1 text-[12.5px]">
-                {t('{amount} held by calls that run', { amount: usdShort(held) })}
+                {t('{amount} reserved for calls that are running', { amount: usdShort(held) })}
               </p>
             )}
             {resets !== null && (
@@ -88,7 +88,7 @@ function Whole({ credits }: { credits: CreditsOf }) {
           free={credits.spendable.app}
         />
       </div>
-      <Section title={t('Lots until they expire')}>
+      <Section title={t('Credit until it expires')}>
         {credits.lots.length === 0 ? (
           <Empty title={t('There is no credit now.')}>
             <p>{t('Chats draw on the welcome and the daily credit; API calls on what is purchased.')}</p>
@@ -148,7 +148,7 @@ function Order({
         </ol>
       )}
       <p className="mt-3 flex border-t border-line pt-2 font-medium">
-        <span className="flex-1">{t('One call could hold now')}</span>
+        <span className="flex-1">{t('One call could use at most')}</span>
         <Usd amount={free} />
       </p>
     </section>
@@ -159,27 +159,29 @@ function Lots({ credits }: { credits: CreditsOf }) {
   return (
     <div className="mt-3">
       <Table
-        label={t('Lots')}
+        label={t('Credit by its expiry')}
         columns={[
           t('Pool'),
-          t('Granted'),
+          wideOnly(t('Added')),
           t('Expires'),
-          numeric(t('Amount')),
-          numeric(t('Held')),
+          wideOnly(numeric(t('Amount'))),
+          wideOnly(numeric(t('Reserved'))),
           numeric(t('Remaining')),
         ]}
       >
         {credits.lots.map((lot) => (
           <tr key={lot.id}>
             <td className="whitespace-nowrap">{t(poolNames[lot.pool])}</td>
-            <td>
+            <td className={notOnPhones}>
               <Time at={lot.granted_at} />
             </td>
             <td className="whitespace-nowrap">
               {lot.expires_at === null ? t('never') : day(lot.expires_at)}
             </td>
-            <td className="num">{usd(lot.amount)}</td>
-            <td className="num text-muted">{Number(lot.held) === 0 ? '–' : usd(lot.held)}</td>
+            <td className={`num ${notOnPhones}`}>{usd(lot.amount)}</td>
+            <td className={`num text-muted ${notOnPhones}`}>
+              {Number(lot.held) === 0 ? '–' : usd(lot.held)}
+            </td>
             <td className="num font-medium">{usd(lot.remaining)}</td>
           </tr>
         ))}
@@ -190,8 +192,30 @@ function Lots({ credits }: { credits: CreditsOf }) {
 
 const kindTones: Readonly<Record<string, 'good' | 'plain' | 'warn'>> = {
   grant: 'good',
-  expiry: 'warn',
+  expire: 'warn',
   refund: 'good',
+}
+
+/** Where credit came from, by the beginning of its source. */
+const sourceNames: Readonly<Record<string, string>> = {
+  payment: 'Top-up',
+  voucher: 'Voucher',
+  subscription: 'Subscription',
+  welcome: 'Welcome',
+  daily: 'Daily',
+  monthly: 'Monthly credit',
+  operator: 'from the operator',
+  bootstrap: 'the first credit',
+}
+
+function sourceName(source: string): string {
+  const known = sourceNames[source.split(':')[0] ?? '']
+  return known === undefined ? source : t(known)
+}
+
+function kindName(kind: string): string {
+  const known = (kindNames as Readonly<Record<string, string>>)[kind]
+  return known === undefined ? kind : t(known)
 }
 
 function History() {
@@ -219,20 +243,32 @@ function History() {
       {rows.length > 0 && (
         <Table
           label={t('History')}
-          columns={[t('When'), t('What'), t('Pool'), t('Of'), numeric(t('Amount'))]}
+          columns={[
+            wideOnly(t('When')),
+            t('What'),
+            wideOnly(t('Pool')),
+            wideOnly(t('Of')),
+            numeric(t('Amount')),
+          ]}
         >
           {rows.map((row, index) => (
             <tr key={`${row.at}-${index}`}>
-              <td>
+              <td className={notOnPhones}>
                 <Time at={row.at} />
               </td>
               <td>
-                <Badge tone={kindTones[row.kind] ?? 'plain'}>{row.kind}</Badge>
+                <Badge tone={kindTones[row.kind] ?? 'plain'}>{kindName(row.kind)}</Badge>
+                <span className="mt-0.5 block text-[12.5px] text-muted sm:hidden">
+                  <Time at={row.at} /> {row.call === null && sourceName(row.note ?? '')}
+                </span>
               </td>
-              <td>{row.pool === null ? '–' : t(poolNames[row.pool] ?? row.pool)}</td>
-              <td className="max-w-64 truncate font-mono text-[12px]">
+              <td className={notOnPhones}>{row.pool === null ? '–' : t(poolNames[row.pool] ?? row.pool)}</td>
+              <td
+                className={`max-w-64 truncate ${notOnPhones} ${row.call === null ? '' : 'font-mono text-[12px]'}`}
+                title={row.note ?? row.lot ?? undefined}
+              >
                 {row.call === null ? (
-                  (row.note ?? row.lot ?? '–')
+                  sourceName(row.note ?? row.lot ?? '–')
                 ) : (
                   <a className="text-accent underline" href={addressOf(`/console/requests/${row.call}`)}>
                     {row.call}
@@ -311,7 +347,7 @@ function Timeline({ lots }: { lots: readonly LotView[] }) {
         className="block h-auto w-full"
         height={living.length * rowHeight + 18}
         role="img"
-        aria-label={t('Lots from today to their expiry')}
+        aria-label={t('Credit from today until it expires')}
       >
         <defs>
           <pattern id="held" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">

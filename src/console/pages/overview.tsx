@@ -225,7 +225,7 @@ function Spendable({ credits }: { credits: CreditsView }) {
           amount={credits.total_used}
           about={
             Number(credits.held) > 0
-              ? t('{amount} held by calls that run', { amount: usdShort(credits.held) })
+              ? t('{amount} reserved for calls that are running', { amount: usdShort(credits.held) })
               : ' '
           }
         />

@@ -440,8 +440,8 @@ function Days({ statement }: { statement: StatementView }) {
   )
 }
 
-const kindNames: Readonly<Record<StatementView['days'][number]['kind'], string>> = {
-  grant: 'Credit granted',
+export const kindNames: Readonly<Record<StatementView['days'][number]['kind'], string>> = {
+  grant: 'Credit added',
   settle: 'Calls',
   expire: 'Expired',
   refund: 'Paid back',

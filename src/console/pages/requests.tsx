@@ -259,6 +259,13 @@ function speedOf({
   return `, ${t('{count} a second', { count: count(Math.round((tokens * 1_000) / ms)) })}`
 }
 
+const phaseNames: Readonly<Record<LiveCallView['phase'], string>> = {
+  admitted: 'accepted',
+  waiting: 'waiting for the model',
+  streaming: 'answering',
+  settled: 'charged',
+}
+
 function LiveCalls() {
   const [calls, setCalls] = useState<readonly LiveCallView[]>([])
   const client = useQueryClient()
@@ -281,7 +288,7 @@ function LiveCalls() {
       <ul className="grid gap-1">
         {calls.map((call) => (
           <li key={call.id} className="flex flex-wrap items-center gap-x-3">
-            <Badge tone={call.phase === 'streaming' ? 'accent' : 'plain'}>{t(call.phase)}</Badge>
+            <Badge tone={call.phase === 'streaming' ? 'accent' : 'plain'}>{t(phaseNames[call.phase])}</Badge>
             <span className="min-w-0 flex-1 truncate font-mono text-[12.5px]">{call.model}</span>
             <span className="text-muted">{ago(call.started_at)}</span>
             {call.first_byte_ms !== null && (
@@ -295,7 +302,7 @@ function LiveCalls() {
                 {speedOf(call)}
               </span>
             )}
-            <span className="tabular-nums">{t('holds {amount}', { amount: usdShort(call.hold) })}</span>
+            <span className="tabular-nums">{t('reserves {amount}', { amount: usdShort(call.hold) })}</span>
           </li>
         ))}
       </ul>
@@ -603,8 +610,11 @@ export function addUp(receipt: Receipt): readonly Step[] {
   return [
     ...lines,
     { says: `lines = ${decimal(total)}`, holds: equal(total, exact(receipt.total)) },
-    { says: `charged + absorbed = ${decimal(charged)}`, holds: equal(charged, exact(receipt.total)) },
-    { says: `lots + credit line = ${decimal(drawn)}`, holds: equal(drawn, exact(receipt.charged)) },
+    {
+      says: `charged + paid by the operator = ${decimal(charged)}`,
+      holds: equal(charged, exact(receipt.total)),
+    },
+    { says: `from credit + owed = ${decimal(drawn)}`, holds: equal(drawn, exact(receipt.charged)) },
   ]
 }
 
@@ -669,7 +679,7 @@ function Figures({ figures }: { figures: RefusalView['figures'] }) {
   const facts: readonly (readonly [string, string | null | undefined])[] = [
     [t('Needed at most'), needed],
     [t('Available'), available],
-    [t('Held by other calls'), held],
+    [t('Reserved for other calls'), held],
     [t('Left of the key’s limit'), left],
     [t('Left of the budgets'), ofGroup],
   ]
