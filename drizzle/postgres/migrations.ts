@@ -675,4 +675,17 @@ ALTER TABLE "conversation" ADD COLUMN "folder" text COLLATE "C";ALTER TABLE "con
     name: '0004_chat_shares',
     sql: `ALTER TABLE "conversation" ADD COLUMN "share_token" text COLLATE "C";ALTER TABLE "conversation" ADD COLUMN "share_response" text COLLATE "C";ALTER TABLE "conversation" ADD COLUMN "share_at" bigint;CREATE UNIQUE INDEX "conversation_share" ON "conversation" USING btree ("share_token");`,
   },
+  {
+    name: '0005_provisioning',
+    sql: `CREATE TABLE "provisioned" (
+	"id" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"kind" text COLLATE "C" NOT NULL,
+	"user_name" text COLLATE "C",
+	"external_id" text COLLATE "C",
+	"attributes" text COLLATE "C" NOT NULL,
+	"changed_at" bigint NOT NULL,
+	CONSTRAINT "provisioned_kind" CHECK (kind in ('user', 'group'))
+);
+ALTER TABLE "management_key" ADD COLUMN "scope" text COLLATE "C";CREATE INDEX "provisioned_user_name" ON "provisioned" USING btree ("user_name") WHERE user_name is not null;CREATE INDEX "provisioned_external_id" ON "provisioned" USING btree ("external_id") WHERE external_id is not null;`,
+  },
 ]

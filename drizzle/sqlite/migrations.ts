@@ -901,4 +901,18 @@ CREATE INDEX \`saved_prompt_account\` ON \`saved_prompt\` (\`account\`);ALTER TA
     sql: `ALTER TABLE \`conversation\` ADD \`share_token\` text;ALTER TABLE \`conversation\` ADD \`share_response\` text;ALTER TABLE \`conversation\` ADD \`share_at\` integer;CREATE UNIQUE INDEX \`conversation_share\` ON \`conversation\` (\`share_token\`);
 `,
   },
+  {
+    name: '0038_provisioning',
+    sql: `CREATE TABLE \`provisioned\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`kind\` text NOT NULL,
+	\`user_name\` text,
+	\`external_id\` text,
+	\`attributes\` text NOT NULL,
+	\`changed_at\` integer NOT NULL,
+	CONSTRAINT "provisioned_kind" CHECK(kind in ('user', 'group'))
+) STRICT;
+CREATE INDEX \`provisioned_user_name\` ON \`provisioned\` (\`user_name\`) WHERE user_name is not null;CREATE INDEX \`provisioned_external_id\` ON \`provisioned\` (\`external_id\`) WHERE external_id is not null;ALTER TABLE \`management_key\` ADD \`scope\` text;
+`,
+  },
 ]

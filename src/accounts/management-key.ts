@@ -17,7 +17,11 @@ export interface ManagementKey {
   readonly revokedAt: number | null
   /** Address ranges (CIDR) it may be used from; null for any. */
   readonly networks: readonly string[] | null
+  /** What it opens: the admin API, or provisioning alone. */
+  readonly scope: ManagementScope
 }
+
+export type ManagementScope = 'admin' | 'scim'
 
 export interface ManagementKeyStore {
   /** False if there is a key with its id. */
@@ -33,7 +37,7 @@ export interface ManagementKeyStore {
 
 const form = secretForm('mk-weir', [])
 
-export type WantedManagementKey = Pick<ManagementKey, 'account' | 'name' | 'expiresAt' | 'networks'>
+export type WantedManagementKey = Pick<ManagementKey, 'account' | 'name' | 'expiresAt' | 'networks' | 'scope'>
 
 export interface IssuedManagementKey {
   readonly key: ManagementKey
@@ -73,12 +77,12 @@ export function requestedKeyId(account: string, request: string): string {
 }
 
 function newKey(
-  { account, name, expiresAt, networks }: WantedManagementKey,
+  { account, name, expiresAt, networks, scope }: WantedManagementKey,
   now: number,
   { id, text }: ReturnType<typeof mintSecret>,
 ): IssuedManagementKey {
   const made = { id, hash: hashOfKey(text), lastFour: text.slice(-4), createdAt: now, revokedAt: null }
-  return { key: { ...made, account, name, expiresAt, networks }, text }
+  return { key: { ...made, account, name, expiresAt, networks, scope }, text }
 }
 
 /** The id in a presented key; undefined if it is not a management key, or mistyped. */

@@ -193,7 +193,8 @@ export function keyCommands(weir: Command, run: Run): void {
         'whose calls and responses it may read: its own and those of the keys it replaces (the default), or all of the ' +
           'account, for a test key all of test keys',
       )
-      .option('--management', 'a key of the admin API, for an operator: it administers, and makes no calls'),
+      .option('--management', 'a key of the admin API, for an operator: it administers, and makes no calls')
+      .option('--scope <scope>', 'of a management key: admin, or scim for provisioning alone (admin)'),
   ).action(run(async () => (await import('./commands/keys.ts')).createKey))
   group
     .command('list')

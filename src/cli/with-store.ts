@@ -89,7 +89,13 @@ export function withOperatorKey<Result>(
     if (operator === undefined)
       throw new CommandFailure('no account is an operator (weir accounts role ACCOUNT operator makes one)')
     const now = context.io.clock()
-    const wanted = { account: operator.id, name, expiresAt: now + keyMs, networks: null }
+    const wanted = {
+      account: operator.id,
+      name,
+      expiresAt: now + keyMs,
+      networks: null,
+      scope: 'admin' as const,
+    }
     const { key, text } = await issueManagementKey(store.managementKeys, wanted, now)
     try {
       return await work(text)

@@ -26,6 +26,7 @@ import people from './people.md' with { type: 'text' }
 import providers from './providers.md' with { type: 'text' }
 import proxy from './proxy.md' with { type: 'text' }
 import releases from './releases.md' with { type: 'text' }
+import scim from './scim.md' with { type: 'text' }
 import secrets from './secrets.md' with { type: 'text' }
 import security from './security.md' with { type: 'text' }
 import selling from './selling.md' with { type: 'text' }
@@ -90,6 +91,7 @@ export const guideParts: readonly GuidePart[] = [
       people,
       groups,
       'sign-on': signOn,
+      scim,
       backup,
       monitoring,
       alarms,

@@ -10,6 +10,7 @@ import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
 import type { AccountDirectory, AccountStore, NewcomerAllowances } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
+import type { ProvisioningStore } from '../accounts/provisioning.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { Oidc } from '../accounts/identity/oidc.ts'
@@ -238,6 +239,7 @@ export interface IdentityServices extends Pick<ServingParts, 'site' | 'freeCredi
   readonly newcomers: NewcomerAllowances
   readonly identities: Identities
   readonly identityStore: IdentityStore
+  readonly provisioning: ProvisioningStore
   readonly passkeys: Passkeys
   /** undefined without a configured issuer. */
   readonly oidc: Oidc | undefined

@@ -76,6 +76,16 @@ export const errorResponse: Refuse = refusalIn((error) => error)
 /** As Google's clients read it. */
 export const refuseGemini: Refuse = refusalIn(wireError)
 
+/** As SCIM's clients read it (RFC 7644, 3.12). */
+export const refuseScim: Refuse = (thrown, ...asked) => {
+  const { status } = asGatewayError(thrown)
+  return refusalIn(({ error }) => ({
+    schemas: ['urn:ietf:params:scim:api:messages:2.0:Error'],
+    status: String(status),
+    detail: error.message,
+  }))(thrown, ...asked)
+}
+
 /** The failed provider, under the names that answers use. */
 function servedBy({ details }: GatewayError): Record<string, string> {
   const model = details.metadata?.['model']

@@ -7,6 +7,7 @@ import {
   inAppOnly,
   type Refuse,
   refuseGemini,
+  refuseScim,
   type Route,
 } from './route.ts'
 import { sitePath } from './intake/caller.ts'
@@ -153,6 +154,7 @@ const consoleApi: Route['handle'] = async (parts, call) =>
   (await import('./console/api.ts')).consoleApi(parts, call)
 const adminApi: Route['handle'] = async (parts, call) =>
   (await import('./console/api.ts')).adminApi(parts, call)
+const scimApi: Route['handle'] = async (parts, call) => (await import('./scim/api.ts')).scimApi(parts, call)
 const documentation: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () => {
     const { adminOperations, consoleOperations } = await import('./docs/openapi-console.ts')
@@ -167,6 +169,7 @@ const pages: readonly Route[] = [
   { method: 'GET', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/admin/v1/*', handle: adminApi },
+  { method: 'ALL', path: '/scim/v2/*', handle: scimApi, errors: () => refuseScim },
   clientMetadataDocument,
   razorpayCallback,
   ...simulatedPage,

@@ -13,6 +13,7 @@ import {
   SqliteActs,
   SqliteManagementKeys,
   SqliteMcpServers,
+  SqliteProvisioning,
   SqliteSettings,
 } from './sqlite/accounts/records.ts'
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
@@ -198,6 +199,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     groups: accounts.groups,
     identities: new SqliteIdentities(database, () => accounts.forget()),
     managementKeys: new SqliteManagementKeys(database),
+    provisioning: new SqliteProvisioning(database),
     mcpServers: new SqliteMcpServers(database),
     acts: new SqliteActs(database),
     settings: new SqliteSettings(database),

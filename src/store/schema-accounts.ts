@@ -3,6 +3,7 @@
 import { sql } from 'drizzle-orm'
 import type { KeyMode, KeyPause, LimitWindow, Role } from '../accounts/account.ts'
 import type { BudgetWindow, GroupRole } from '../accounts/group.ts'
+import type { ProvisionedKind } from '../accounts/provisioning.ts'
 import type { TicketKind } from '../accounts/identity/identity-store.ts'
 import type * as columns from './columns.ts'
 
@@ -138,10 +139,33 @@ export function accountTables(c: typeof columns) {
       revokedAt: c.time('revoked_at'),
       /** Address ranges (CIDR) that it may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
+      /** What it is for: `scim` for provisioning alone; null for the admin API. */
+      scope: c.string('scope'),
     },
     (t) => [
       c.index('management_key_account').on(t.account),
       c.index('management_key_last_four').on(t.lastFour),
+    ],
+  )
+
+  /** What a directory (SCIM) says of an account or a group, beside what Weir knows of it itself. */
+  const provisioned = c.table(
+    'provisioned',
+    {
+      /** Of the account or the group. */
+      id: c.string('id').primaryKey(),
+      kind: c.string('kind').$type<ProvisionedKind>().notNull(),
+      /** Its name in the directory, in small letters, where that is not its address; null otherwise. */
+      userName: c.string('user_name'),
+      externalId: c.string('external_id'),
+      /** Everything else, as it was sent. */
+      attributes: c.json('attributes').notNull(),
+      changedAt: c.time('changed_at').notNull(),
+    },
+    (t) => [
+      c.partialIndex('provisioned_user_name', sql`user_name is not null`, t.userName),
+      c.partialIndex('provisioned_external_id', sql`external_id is not null`, t.externalId),
+      c.check('provisioned_kind', sql`kind in ('user', 'group')`),
     ],
   )
 
@@ -183,7 +207,17 @@ export function accountTables(c: typeof columns) {
     ],
   )
 
-  return { account, apiKey, accountGroup, groupMember, managementKey, mcpServer, session, ...signInTables(c) }
+  return {
+    account,
+    apiKey,
+    accountGroup,
+    groupMember,
+    managementKey,
+    provisioned,
+    mcpServer,
+    session,
+    ...signInTables(c),
+  }
 }
 
 function signInTables(c: typeof columns) {

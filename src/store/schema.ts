@@ -680,6 +680,7 @@ export const { accountGroup, budgetSpend, groupMember } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
 export const {
   managementKey,
+  provisioned,
   mcpServer,
   requestLog,
   response,

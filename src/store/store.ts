@@ -6,6 +6,7 @@ import type { GroupStore } from '../accounts/group.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
+import type { ProvisioningStore } from '../accounts/provisioning.ts'
 import type { McpServerStore } from '../accounts/mcp-server.ts'
 import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.ts'
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
@@ -36,6 +37,7 @@ export interface Store {
   readonly groups: GroupStore
   readonly identities: IdentityStore & WelcomeRegister & AllowanceRegister & Sweepable
   readonly managementKeys: ManagementKeyStore
+  readonly provisioning: ProvisioningStore
   readonly mcpServers: McpServerStore
   readonly acts: ActLog
   readonly settings: SettingsStore

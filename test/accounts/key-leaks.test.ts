@@ -116,7 +116,13 @@ describe('a key that is reported', () => {
 
   test('and is a management key is revoked', async () => {
     await using found = await lab()
-    const wanted = { account: found.anna.id, name: 'CI', expiresAt: null, networks: null }
+    const wanted = {
+      account: found.anna.id,
+      name: 'CI',
+      expiresAt: null,
+      networks: null,
+      scope: 'admin' as const,
+    }
     const { key, text } = await issueManagementKey(found.store.managementKeys, wanted, noon)
     await found.report(`${text}x`)
     await found.report(text)

@@ -85,7 +85,8 @@ describe('the document', () => {
       (method, at) => `${method} /hooks/sim/:reference${['', '/paid', '/failed'][at]}`,
     )
     const listed = api.map(({ method, path }) => `${method} ${path}`)
-    const tables = ['GET /console/api/*', 'ALL /console/api/*', 'ALL /admin/v1/*']
+    // SCIM describes itself, at /scim/v2/Schemas.
+    const tables = ['GET /console/api/*', 'ALL /console/api/*', 'ALL /admin/v1/*', 'ALL /scim/v2/*']
     expect(registered.toSorted()).toEqual([...listed, ...pages, ...simulated, ...tables].toSorted())
     expect(described).toHaveLength(api.length + consoleOperations.length + adminOperations.length)
   })

@@ -49,6 +49,8 @@ export interface UsableWays {
 }
 
 export interface IdentityStore {
+  /** Gives an account another address. Throws GatewayError `invalid_request` where that has an account. */
+  changeAddress(account: string, email: string): Awaitable<void>
   /** The hash of an account's password; null without one. */
   passwordOf(account: string): Awaitable<string | null>
   /** Ends what `endedBy` says of a new password. */

@@ -48,6 +48,8 @@ export interface OidcParts {
   readonly identities: IdentityStore
   readonly acts: ActLog
   readonly groups: GroupStore
+  /** Whether a directory has opened the account, or says something of it. */
+  readonly isProvisioned: (account: string) => Promise<boolean>
   /** What accounts get that it opens. */
   readonly newcomers: NewcomerAllowances
   /** Milliseconds since 1970. */
@@ -230,12 +232,12 @@ export class Oidc {
   }
 
   /**
-   * Whether an account was opened ahead for whoever the issuer says has its address: there is no other way to sign in,
-   * and nobody has ever been let in. Operators are let in by links.
+   * Whether an account was opened ahead for whoever the issuer says has its address: by a directory, or where there is no
+   * other way to sign in; and nobody has ever been let in. Operators are let in by links.
    */
   async #awaitsOwner({ id, role }: Account): Promise<boolean> {
     const { identities, now, settings } = this.#parts
-    if (!settings.isAlone || role === 'operator') return false
+    if (role === 'operator' || !(settings.isAlone || (await this.#parts.isProvisioned(id)))) return false
     const { password, passkeys, identities: linked, sessions } = await identities.accessOf(id, now())
     return password + passkeys + linked + sessions === 0
   }

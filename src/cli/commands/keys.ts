@@ -240,6 +240,7 @@ async function createKeyOfOperator(context: Context, invocation: Invocation): Pr
     name: invocation.option('name') ?? 'management key',
     expiresAt: expires === undefined ? null : futureDate('--expires', expires, now),
     networks: networks === undefined ? null : networkList('--networks', networks),
+    scope: oneOf('--scope', invocation.option('scope') ?? 'admin', ['admin', 'scim'] as const),
   }
   const { key: text, ...shown } = await withAccount(context, invocation, async (store, account) => {
     if (account.role !== 'operator')

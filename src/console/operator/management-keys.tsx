@@ -8,6 +8,7 @@ import { day, t } from '../strings/text.ts'
 import {
   ActForm,
   Badge,
+  Choice,
   Button,
   Dialog,
   Empty,
@@ -66,7 +67,8 @@ export function ManagementKeys() {
             <tr key={key.id}>
               <td>
                 <span className="break-words">{key.name}</span>{' '}
-                <span className="font-mono text-[12px] text-muted">…{key.last4}</span>
+                <span className="font-mono text-[12px] text-muted">…{key.last4}</span>{' '}
+                {key.scope === 'scim' && <Badge>{t('provisioning')}</Badge>}
               </td>
               <td>
                 <Badge tone={tones[key.state]}>{t(key.state)}</Badge>
@@ -127,6 +129,15 @@ function Making({ onClose }: { onClose: () => void }) {
     <Dialog title={t('Make a management key')} onClose={onClose}>
       <ActForm onSubmit={make} action={t('Make the key')}>
         <TextField label={t('Name')} name="name" required maxLength={100} autoComplete="off" />
+        <Choice
+          label={t('For')}
+          name="scope"
+          defaultValue="admin"
+          options={[
+            ['admin', t('the admin API')],
+            ['scim', t('provisioning by a directory (SCIM)')],
+          ]}
+        />
         <TextField
           label={t('Expires')}
           name="expires"
@@ -149,6 +160,7 @@ function bodyOf(form: FormData) {
   const networks = (textOf(form, 'networks') ?? '').split(/[\s,]+/).filter((network) => network !== '')
   return {
     name: textOf(form, 'name') ?? '',
+    scope: textOf(form, 'scope') ?? 'admin',
     ...(expires !== undefined && { expires_at: `${expires}T23:59:59.999Z` }),
     ...(networks.length > 0 && { networks }),
   }

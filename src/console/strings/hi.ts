@@ -721,6 +721,9 @@ const groups: Readonly<Record<string, string>> = {
   'Purchased credit that ends with its month. What this month has had stays; a new amount holds from the next month on.':
     'ख़रीदा हुआ क्रेडिट, जो अपने महीने के साथ समाप्त होता है। इस महीने जो मिल चुका, वह रहता है; नई राशि अगले महीने से लागू होती है।',
   'Each month, US dollars': 'हर महीने, अमेरिकी डॉलर',
+  provisioning: 'निर्देशिका',
+  'the admin API': 'प्रशासन API',
+  'provisioning by a directory (SCIM)': 'निर्देशिका से खाते बनाना (SCIM)',
   'My groups': 'मेरे समूह',
   'A key that you make in a group spends within its budgets.':
     'समूह में आप जो कुंजी बनाते हैं, वह उसके बजट के भीतर ख़र्च करती है।',

@@ -261,5 +261,6 @@ export function managementKeyView(key: ManagementKey, now: number): ManagementKe
     expires_at: isoOrNull(key.expiresAt),
     revoked_at: isoOrNull(key.revokedAt),
     networks: key.networks,
+    scope: key.scope,
   }
 }

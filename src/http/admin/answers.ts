@@ -252,6 +252,7 @@ const managementKey = z.strictObject({
   expires_at: time.nullable(),
   revoked_at: time.nullable(),
   networks: z.array(z.string()).nullable(),
+  scope: z.enum(['admin', 'scim']).describe('`scim` for provisioning alone.'),
 })
 export type ManagementKeyView = Wire<typeof managementKey>
 

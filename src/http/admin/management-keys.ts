@@ -14,6 +14,10 @@ const createBody = z.strictObject({
   ),
   expires_at: time.nullable().optional(),
   networks: networkNames.nullable().optional(),
+  scope: z
+    .enum(['admin', 'scim'])
+    .optional()
+    .describe('`scim` for provisioning alone (`/scim/v2`); `admin` if left out.'),
 })
 
 export const managementKeyRoutes: readonly AdminRoute[] = [
@@ -57,10 +61,10 @@ export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
     body: createBody,
   },
   async ({ parts, account, body }) => {
-    const { name, expires_at: expires, networks = null, id } = body
+    const { name, expires_at: expires, networks = null, scope = 'admin', id } = body
     const expiresAt = expires == null ? null : futureTime('expires_at', expires, parts.now())
     if (networks !== null) requireNetworks(networks)
-    const wanted = { account: account.id, name, expiresAt, networks }
+    const wanted = { account: account.id, name, expiresAt, networks, scope }
     return createManagementKey({ parts, operator: account, by: 'session' }, wanted, id)
   },
 )

@@ -4,7 +4,7 @@
 import { type Account, matches, sessionIdOf } from '../../accounts/account.ts'
 import { isElevated } from '../../accounts/identity/identities.ts'
 import { networkOf, requireWithin } from '../../accounts/identity/network.ts'
-import { managementKeyIdOf } from '../../accounts/management-key.ts'
+import { managementKeyIdOf, type ManagementScope } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { safeParsed } from '../../protocols/request/fields.ts'
 import {
@@ -168,7 +168,11 @@ function admit(route: ConsoleRoute, signedIn: SignedInAccount | undefined, now: 
  * `network_not_allowed` for a key used from another network, and `operator_required` if its account is no longer an
  * operator.
  */
-export async function operatorOf(parts: HttpParts, request: Request): Promise<Account> {
+export async function operatorOf(
+  parts: HttpParts,
+  request: Request,
+  scope: ManagementScope = 'admin',
+): Promise<Account> {
   const { managementKeys, accounts, site, now } = parts
   const text = bearerOf(request.headers)
   const id = managementKeyIdOf(text)
@@ -181,6 +185,13 @@ export async function operatorOf(parts: HttpParts, request: Request): Promise<Ac
   if (key.expiresAt !== null && key.expiresAt <= now())
     throw new GatewayError('api_key_expired', { credential })
   requireWithin(site.addressOf(request), key.networks, credential)
+  if (key.scope !== scope) {
+    const message =
+      scope === 'admin'
+        ? 'This management key is for provisioning (SCIM) alone.'
+        : 'Provisioning takes a management key of its own scope (weir keys create --management --scope scim).'
+    throw new GatewayError('operator_required', { message, credential })
+  }
   const account = await accounts.findAccount(key.account)
   if (!account) throw new GatewayError('invalid_api_key')
   if (account.suspended) throw new GatewayError('account_suspended', { credential })

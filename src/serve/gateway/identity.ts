@@ -80,13 +80,26 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     identities: identityStore,
     acts,
     groups: store.groups,
+    isProvisioned: async (account) => (await store.provisioning.find(account)) !== undefined,
     newcomers,
     now: clock,
     redirectUri: () => `${site.url()}/console/api/oidc/callback`,
     note: (message, facts) => log.info(message, facts),
     send: (address, options) => fetchBounded(address, options, mostIssuerBytes),
   })
-  return { freeCredit, monthlyCredit, newcomers, site, identities, identityStore, passkeys, oidc, acts }
+  const { provisioning } = store
+  return {
+    provisioning,
+    freeCredit,
+    monthlyCredit,
+    newcomers,
+    site,
+    identities,
+    identityStore,
+    passkeys,
+    oidc,
+    acts,
+  }
 }
 
 /** Who sends mail by the configuration in force; undefined without a mail server. */

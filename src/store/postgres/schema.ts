@@ -34,6 +34,7 @@ export const { account, act, allowance, apiKey, attempt, call, conversation, cor
 export const { accountGroup, budgetSpend, groupMember, consoleSettings, upkeep } = tables
 export const { background, backgroundEvents, creditLine, itemConversation, itemConversationItem } = tables
 export const { idempotency, identity, journal, keySpend, lot, managementKey, mcpServer, openCall } = tables
+export const { provisioned } = tables
 export const { passkey, paymentEvent, paymentRefund, paymentReversal, priceVersion, requestLog } = tables
 export const { savedPrompt } = tables
 export const { requestTag, response, responsePart, server, session, signature, subscription } = tables

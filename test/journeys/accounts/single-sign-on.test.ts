@@ -1,7 +1,7 @@
 // Single sign-on with a real OpenID Connect issuer on loopback: oidc-provider, with its own login and consent pages.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { eventually } from '../../support/call-gateway.ts'
+import { eventually, runJson } from '../../support/call-gateway.ts'
 import { startIssuer } from '../../support/oidc-issuer.ts'
 import { SignOnBrowser } from '../../support/sign-on-browser.ts'
 import { freePort, type ServedWeir } from '../../support/run-weir.ts'
@@ -388,4 +388,29 @@ describe('an issuer whose addresses count though it says nothing of them', () =>
       issuing.close()
     }
   }, 30_000)
+})
+
+test('an account that a directory has opened is that of whom the issuer proves to have its address', async () => {
+  const made = await runJson(
+    weir,
+    'keys',
+    'create',
+    '--management',
+    '--scope',
+    'scim',
+    '--account',
+    'owner@localhost',
+  )
+  const response = await fetch(`${weir.origin}/scim/v2/Users`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${String(made['key'])}`, 'content-type': 'application/scim+json' },
+    body: JSON.stringify({
+      schemas: ['urn:ietf:params:scim:schemas:core:2.0:User'],
+      userName: 'provisioned@example.org',
+    }),
+  })
+  const { id } = (await response.json()) as { id: string }
+  const browser = new SignOnBrowser(weir, publicUrl)
+  expect((await browser.signIn('provisioned')).headers.get('location')).toBe('/console')
+  expect((await browser.client.session()).account).toMatchObject({ id })
 })

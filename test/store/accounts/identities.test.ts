@@ -446,7 +446,7 @@ describe('what lets somebody into an account, or acts for it', () => {
         { account: id, mode: 'live', group: null, name: 'key', ...unlimited, sees: 'own' },
         noon,
       )
-      const wanted = { account: id, name: 'key', expiresAt: null, networks: null }
+      const wanted = { account: id, name: 'key', expiresAt: null, networks: null, scope: 'admin' as const }
       await issueManagementKey(managementKeys, wanted, noon)
       const hook = { id: `wh_${name}`, account: id, url: 'https://hooks.example.org', createdAt: noon }
       await webhooks.addWebhook({ ...hook, events: ['key.created'], sealed: new Uint8Array([1]) })
@@ -497,7 +497,13 @@ describe('what lets somebody into an account, or acts for it', () => {
       ])
       if (change === 'demoted') {
         await identities.setRole(anna, 'operator', noon)
-        const wanted = { account: anna, name: 'key', expiresAt: null, networks: null }
+        const wanted = {
+          account: anna,
+          name: 'key',
+          expiresAt: null,
+          networks: null,
+          scope: 'admin' as const,
+        }
         await issueManagementKey(store.managementKeys, wanted, noon)
       }
       const before = await identities.accessOf(anna, noon)

@@ -99,8 +99,21 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
       this.#end('deleted', account, at)
       this.#sql().dropAllTickets.run(account)
       this.#sql().leaveGroups.run(account)
+      this.#sql().dropProvisioned.run(account)
       this.#sql().deleteAccount.run(at, account)
     })
+  }
+
+  changeAddress(account: string, email: string): void {
+    try {
+      this.#change(this.#sql().changeAddress, email, account)
+    } catch (error) {
+      if (!sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
+      throw new GatewayError('invalid_request', {
+        message: 'This e-mail address has an account.',
+        param: 'email',
+      })
+    }
   }
 
   accessOf(account: string, now: number): Access {
@@ -316,6 +329,8 @@ function statements(database: Database) {
       `UPDATE account SET deleted_at = coalesce(deleted_at, ?), email = id || '@deleted.invalid', suspended = 1
        WHERE id = ?`,
     ),
+    dropProvisioned: write('DELETE FROM provisioned WHERE id = ?'),
+    changeAddress: write('UPDATE account SET email = ? WHERE id = ? AND deleted_at IS NULL'),
     leaveGroups: write('DELETE FROM group_member WHERE account = ?'),
     revokeKeys: write('UPDATE api_key SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL'),
     revokeManagementKeys: write(

@@ -1,11 +1,12 @@
-// What accounts have besides keys of calls, on SQLite: keys of the admin API, MCP servers, the log of operators' acts, and
+// What accounts have besides keys of calls, on SQLite: keys of the admin API, what directories say, MCP servers, the log of operators' acts, and
 // settings that operators have changed.
 // Keys of the admin API are few and rarely used: nothing is cached, and a revocation holds at once.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { SettingsRow, SettingsStore } from '../../../accounts/console-settings.ts'
 import type { Act, ActFilter, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
-import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
+import type { ManagementKey, ManagementKeyStore, ManagementScope } from '../../../accounts/management-key.ts'
+import type { Provisioned, ProvisionedKind, ProvisioningStore } from '../../../accounts/provisioning.ts'
 import type { McpServerRow, McpServerStore } from '../../../accounts/mcp-server.ts'
 import { inTransaction, numberOrNull, orUnavailable, recordReader } from '../database/sqlite.ts'
 import type { Row } from '../../schema.ts'
@@ -19,8 +20,8 @@ export class SqliteManagementKeys implements ManagementKeyStore {
 
   constructor(database: Database) {
     this.#insert = database.prepare(
-      `INSERT INTO management_key (id, account, name, hash, last_four, created_at, expires_at, revoked_at, networks)
-       VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+      `INSERT INTO management_key (id, account, name, hash, last_four, created_at, expires_at, revoked_at, networks,
+       scope) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
     )
     this.#find = database.prepare('SELECT * FROM management_key WHERE id = ?')
     this.#list = database.prepare(
@@ -45,6 +46,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
         key.expiresAt,
         key.revokedAt,
         key.networks === null ? null : JSON.stringify(key.networks),
+        key.scope === 'admin' ? null : key.scope,
       ),
     )
     return Number(changes) === 1
@@ -73,7 +75,70 @@ const keyOf = recordReader<Row<'managementKey'>>()({
   expires_at: numberOrNull,
   revoked_at: numberOrNull,
   networks: (json) => (json === null ? null : (JSON.parse(json) as string[])),
+  scope: (text): ManagementScope => (text === 'scim' ? text : 'admin'),
 })
+
+// What directories say of accounts and groups, on SQLite.
+
+export class SqliteProvisioning implements ProvisioningStore {
+  readonly #put: Statement
+  readonly #find: Statement<Row<'provisioned'>, [string]>
+  readonly #byUserName: Statement<{ id: string }, [string]>
+  readonly #byExternalId: Statement<{ id: string }, [string, string]>
+  readonly #accounts: Statement<{ id: string }, [number, number]>
+  readonly #remove: Statement
+
+  constructor(database: Database) {
+    this.#put = database.prepare(
+      `INSERT INTO provisioned (id, kind, user_name, external_id, attributes, changed_at) VALUES (?,?,?,?,?,?)
+       ON CONFLICT (id) DO UPDATE SET user_name = excluded.user_name, external_id = excluded.external_id,
+       attributes = excluded.attributes, changed_at = excluded.changed_at`,
+    )
+    this.#find = database.prepare('SELECT * FROM provisioned WHERE id = ?')
+    this.#byUserName = database.prepare('SELECT id FROM provisioned WHERE user_name = ? ORDER BY id LIMIT 1')
+    this.#byExternalId = database.prepare(
+      'SELECT id FROM provisioned WHERE external_id = ? AND kind = ? ORDER BY id LIMIT 1',
+    )
+    this.#accounts = database.prepare(
+      'SELECT id FROM account WHERE deleted_at IS NULL ORDER BY rowid LIMIT ? OFFSET ?',
+    )
+    this.#remove = database.prepare('DELETE FROM provisioned WHERE id = ?')
+  }
+
+  put({ id, kind, userName, externalId, attributes, changedAt }: Provisioned): void {
+    const written = JSON.stringify(attributes)
+    orUnavailable(() => this.#put.run(id, kind, userName, externalId, written, changedAt))
+  }
+
+  find(id: string): Provisioned | undefined {
+    const row = orUnavailable(() => this.#find.get(id))
+    if (row === null) return undefined
+    return {
+      id,
+      kind: row.kind,
+      userName: row.user_name,
+      externalId: row.external_id,
+      attributes: JSON.parse(row.attributes) as Record<string, unknown>,
+      changedAt: Number(row.changed_at),
+    }
+  }
+
+  byUserName(userName: string): string | undefined {
+    return orUnavailable(() => this.#byUserName.get(userName))?.id
+  }
+
+  byExternalId(externalId: string, kind: ProvisionedKind): string | undefined {
+    return orUnavailable(() => this.#byExternalId.get(externalId, kind))?.id
+  }
+
+  remove(id: string): void {
+    orUnavailable(() => this.#remove.run(id))
+  }
+
+  accounts(offset: number, limit: number): readonly string[] {
+    return orUnavailable(() => this.#accounts.all(limit, offset)).map(({ id }) => id)
+  }
+}
 
 // Registered MCP servers on SQLite.
 

@@ -1,0 +1,145 @@
+// What SCIM clients ask about this service: its abilities, its kinds of resources and their attributes (RFC 7643).
+
+export const userSchema = 'urn:ietf:params:scim:schemas:core:2.0:User'
+export const groupSchema = 'urn:ietf:params:scim:schemas:core:2.0:Group'
+export const enterpriseSchema = 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'
+export const listSchema = 'urn:ietf:params:scim:api:messages:2.0:ListResponse'
+export const errorSchema = 'urn:ietf:params:scim:api:messages:2.0:Error'
+
+/** Resources of a page, at most. */
+export const mostResources = 200
+
+export function serviceProviderConfig(base: string) {
+  return {
+    schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
+    documentationUri: `${base.replace(/\/scim\/v2$/, '')}/docs/scim`,
+    patch: { supported: true },
+    bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
+    filter: { supported: true, maxResults: mostResources },
+    changePassword: { supported: false },
+    sort: { supported: false },
+    etag: { supported: false },
+    authenticationSchemes: [
+      {
+        type: 'oauthbearertoken',
+        name: 'Management key',
+        description: 'A management key of the scope scim, as a bearer token.',
+        primary: true,
+      },
+    ],
+    meta: { resourceType: 'ServiceProviderConfig', location: `${base}/ServiceProviderConfig` },
+  }
+}
+
+export function resourceTypes(base: string) {
+  const type = (name: string, endpoint: string, schema: string, more: object) => ({
+    schemas: ['urn:ietf:params:scim:schemas:core:2.0:ResourceType'],
+    id: name,
+    name,
+    endpoint,
+    schema,
+    ...more,
+    meta: { resourceType: 'ResourceType', location: `${base}/ResourceTypes/${name}` },
+  })
+  const schemaExtensions = [{ schema: enterpriseSchema, required: false }]
+  return [
+    type('User', '/Users', userSchema, { description: 'An account.', schemaExtensions }),
+    type('Group', '/Groups', groupSchema, { description: 'A group of accounts.' }),
+  ]
+}
+
+interface AttributeOptions {
+  readonly type?: 'string' | 'boolean' | 'complex' | 'reference'
+  readonly multiValued?: boolean
+  readonly required?: boolean
+  readonly mutability?: 'readWrite' | 'readOnly' | 'immutable'
+  readonly uniqueness?: 'none' | 'server'
+  readonly subAttributes?: readonly object[]
+  readonly referenceTypes?: readonly string[]
+}
+
+function attribute(name: string, description: string, options: AttributeOptions = {}) {
+  const { type = 'string', multiValued = false, required = false, mutability = 'readWrite' } = options
+  const { uniqueness = 'none', subAttributes, referenceTypes } = options
+  return {
+    name,
+    type,
+    multiValued,
+    description,
+    required,
+    caseExact: false,
+    mutability,
+    returned: 'default',
+    uniqueness,
+    ...(subAttributes === undefined ? {} : { subAttributes }),
+    ...(referenceTypes === undefined ? {} : { referenceTypes }),
+  }
+}
+
+const ofReference = (of: string, mutability: 'readOnly' | 'immutable') => [
+  attribute('value', `The id of the ${of.toLowerCase()}.`, { mutability }),
+  attribute('$ref', 'Its address.', { type: 'reference', mutability, referenceTypes: [of] }),
+  attribute('display', 'Its name.', { mutability: 'readOnly' }),
+]
+
+const texts = (names: readonly string[]) => names.map((name) => attribute(name, `The ${name}.`))
+
+const listOf = (name: string, description: string) =>
+  attribute(name, description, {
+    type: 'complex',
+    multiValued: true,
+    subAttributes: [
+      attribute('value', 'The value.'),
+      attribute('type', 'Its kind, such as work.'),
+      attribute('primary', 'Whether it is the first one.', { type: 'boolean' }),
+      attribute('display', 'How it is shown.'),
+    ],
+  })
+
+export function schemas(base: string) {
+  const schema = (id: string, name: string, description: string, attributes: readonly object[]) => ({
+    schemas: ['urn:ietf:params:scim:schemas:core:2.0:Schema'],
+    id,
+    name,
+    description,
+    attributes,
+    meta: { resourceType: 'Schema', location: `${base}/Schemas/${id}` },
+  })
+  return [
+    schema(userSchema, 'User', 'An account.', [
+      attribute('userName', 'Its address, or a name of the directory beside one in emails.', {
+        required: true,
+        uniqueness: 'server',
+      }),
+      attribute('name', 'The name of the person.', {
+        type: 'complex',
+        subAttributes: texts(['formatted', 'familyName', 'givenName', 'middleName']),
+      }),
+      ...texts(['displayName', 'nickName', 'title', 'userType', 'preferredLanguage', 'locale', 'timezone']),
+      attribute('active', 'False for an account that is suspended.', { type: 'boolean' }),
+      listOf('emails', 'Addresses; the primary one is that of the account where userName is none.'),
+      listOf('phoneNumbers', 'Telephone numbers.'),
+      attribute('groups', 'The groups that it is a member of.', {
+        type: 'complex',
+        multiValued: true,
+        mutability: 'readOnly',
+        subAttributes: ofReference('Group', 'readOnly'),
+      }),
+    ]),
+    schema(groupSchema, 'Group', 'A group of accounts.', [
+      attribute('displayName', 'Its name.', { required: true }),
+      attribute('members', 'Its members.', {
+        type: 'complex',
+        multiValued: true,
+        subAttributes: ofReference('User', 'immutable'),
+      }),
+    ]),
+    schema(enterpriseSchema, 'EnterpriseUser', 'What companies say of people.', [
+      ...texts(['employeeNumber', 'costCenter', 'organization', 'division', 'department']),
+      attribute('manager', 'The manager.', {
+        type: 'complex',
+        subAttributes: [attribute('value', 'Who it is.'), attribute('displayName', 'The name.')],
+      }),
+    ]),
+  ]
+}
