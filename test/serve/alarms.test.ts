@@ -29,6 +29,8 @@ function lab(settings: object = {}) {
     refusals: new Map<string, number>(),
     exportError: null as string | null,
     isAway: false,
+    isLocked: false,
+    locksWhenTold: false,
   }
   const kept = new Map<string, UpkeepNote>()
   const told: string[] = []
@@ -40,7 +42,10 @@ function lab(settings: object = {}) {
       store: {
         upkeep: {
           findNote: (name: string) => kept.get(name),
-          keepNote: (note: UpkeepNote) => void kept.set(note.name, note),
+          keepNote(note: UpkeepNote) {
+            if (state.isLocked && note.name === 'alarms') throw new Error('locked')
+            kept.set(note.name, note)
+          },
         },
         figures: () => ({ diskBytes: 100, diskFreeBytes: state.free, webhooksWaiting: state.webhooks }),
         spending: {
@@ -83,7 +88,11 @@ function lab(settings: object = {}) {
       logExport: () => Promise.resolve({ waiting: 3, error: state.exportError }),
       totals: { costUsd: () => state.costUsd, refusals: () => state.refusals },
       spenders: () => new Set(['acc_1']),
-      send: ({ what, episode }: Owed) => Promise.resolve(void told.push(`${what} ${episode.text}`)),
+      send: ({ what, episode }: Owed) => {
+        told.push(`${what} ${episode.text}`)
+        if (state.locksWhenTold) state.isLocked = true
+        return Promise.resolve()
+      },
       log: { info: () => undefined, warn: () => undefined },
       now: () => state.now,
     } as unknown as Parts)
@@ -120,6 +129,16 @@ describe('operators are told', () => {
     state.isAway = false
     state.state = 'degraded'
     expect(await look(10)).toEqual(['ended Lab (lab) does not answer'])
+  })
+
+  test('once, although the database was locked just then', async () => {
+    const { look, state, restart } = lab({ audit: false })
+    Object.assign(state, { free: 9, locksWhenTold: true })
+    expect(await look(1)).toEqual(['began The disk of the database is nearly full: 9 % are free'])
+    Object.assign(state, { isLocked: false, locksWhenTold: false })
+    await look(1)
+    restart()
+    expect(await look(5)).toEqual([])
   })
 
   test('of budgets of the installation, of accounts and of groups, each share once a month', async () => {

@@ -76,6 +76,8 @@ export class Alarms {
   #looking: Promise<void> | undefined
   #nextAt = 0
   #isFailing = false
+  /** Whether the database knows the episodes as they are; if not, the next look tells it. */
+  #isNoted = true
 
   constructor(parts: AlarmParts) {
     this.#parts = parts
@@ -100,14 +102,17 @@ export class Alarms {
     const { store, settings, now } = this.#parts
     const episodes = (this.#episodes ??= new Episodes(await episodesIn(store.upkeep), now()))
     const found = await this.#findings(settings(), now())
-    if (episodes.onLook(found, now())) await this.#note(episodes)
+    if (episodes.onLook(found, now())) this.#isNoted = false
+    if (!this.#isNoted) await this.#note(episodes)
     await this.#tell(episodes)
     this.#auditYesterday(settings(), now()).catch(() => undefined)
   }
 
   async #note(episodes: Episodes): Promise<void> {
     const { store, now } = this.#parts
+    this.#isNoted = false
     await store.upkeep.keepNote({ name: notes.alarms, at: now(), value: { episodes: episodes.all } })
+    this.#isNoted = true
   }
 
   /** Whoever could not be told is told with the next look. */
