@@ -145,7 +145,22 @@ function sessionOf({ envelope, body }: RoutedCall['request']): string | undefine
   const list = body['messages'] ?? body['contents'] ?? body['input'] ?? body['prompt']
   if (list === undefined) return undefined
   const instructions = body['system'] ?? body['instructions'] ?? body['systemInstruction'] ?? ''
-  return JSON.stringify([instructions, Array.isArray(list) ? beginningOf(list) : list])
+  return JSON.stringify([shorten(instructions), shorten(Array.isArray(list) ? beginningOf(list) : list)])
+}
+
+/** The most of one text that tells conversations apart, characters: half from its beginning, half from its end. */
+const tellingCharacters = 2_048
+
+/** The same with long texts cut: to write out and hash a prompt of an agent would cost more than all else of a route. */
+function shorten(value: unknown): unknown {
+  if (typeof value === 'string') {
+    if (value.length <= tellingCharacters) return value
+    const half = tellingCharacters / 2
+    return [value.length, value.slice(0, half), value.slice(-half)]
+  }
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(shorten)
+  return Object.entries(value).flatMap(([name, inner]) => [name, shorten(inner)])
 }
 
 /** The items up to the first one of a user. */

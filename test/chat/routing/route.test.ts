@@ -130,6 +130,21 @@ describe('a session', () => {
     expect(chooseMembers(parts, route, callOf('bert', goneOn)).reason).toBe('latency')
   })
 
+  test('is told from others by the ends of a long beginning and by its length', () => {
+    const sessionWith = (content: unknown) =>
+      chooseMembers(partsWith(), route, callOf('anna', { messages: [{ role: 'user', content }] })).session
+    const long = 'x'.repeat(100_000)
+    expect(sessionWith(long)).toBe(sessionWith(long))
+    const others = [
+      `${long}y`,
+      `y${long.slice(1)}`,
+      `${long.slice(1)}y`,
+      long.slice(1),
+      [{ type: 'text', text: long }],
+    ]
+    expect(new Set([long, ...others].map(sessionWith)).size).toBe(6)
+  })
+
   test('whose member has left the route begins anew', () => {
     const parts = partsWith([], latencies)
     parts.routeSessions.set(chooseMembers(parts, route, callOf('anna')).session!, 'd/gone')
