@@ -192,7 +192,7 @@ models: [{ id: hostile/m, price: free }]
       await page.getByText(id).waitFor()
     }
     await page.goto('/console/operator/providers')
-    await page.getByRole('row').filter({ hasText: 'hostile' }).waitFor()
+    await page.getByRole('listitem').filter({ hasText: 'hostile' }).first().waitFor()
 
     await page.evaluate(() => localStorage.setItem('weir.model', 'hostile/m'))
     await page.goto('/console/chat')
