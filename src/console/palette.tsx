@@ -69,6 +69,7 @@ export function Palette({ places, actions, onClose }: PaletteProps) {
       })),
     actions: [
       { id: 'new chat', name: t('New chat'), run: go('/chat') },
+      { id: 'compare', name: t('Two models side by side'), run: go('/chat/compare') },
       ...actions.map(({ name, run }) => ({ id: `action ${name}`, name, run })),
       ...themes.map((theme) => ({
         id: `theme ${theme}`,

@@ -1,13 +1,14 @@
 // The chat app: conversations on one side, the open one on the other.
 
 import { useEffect, useId, useRef, useState } from 'react'
-import { useParams } from 'wouter'
-import { useCredits, useModels } from '../api/call.ts'
-import { appOrder, poolBars, poolNames } from '../pages/words.tsx'
-import { t, usd, usdShort } from '../strings/text.ts'
+import { Link, useParams } from 'wouter'
+import { useModels } from '../api/call.ts'
+import { t } from '../strings/text.ts'
 import { Button, Failure, Loading, Note, saveFile } from '../ui/kit.tsx'
 import { isBoolean, useRemembered } from '../ui/remembered.ts'
+import { Compare } from './compare.tsx'
 import { Composer } from './composer.tsx'
+import { PoolMeter, useStuckToEnd } from './conversation-frame.tsx'
 import { Conversations } from './conversation-list.tsx'
 import { Arrange, AskWith } from './conversation-settings.tsx'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
@@ -21,6 +22,10 @@ export { SharedPage } from './share.tsx'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
+  return id === 'compare' ? <Compare /> : <Conversation id={id} />
+}
+
+function Conversation({ id }: { id: string | undefined }) {
   const { thread, turns, title, loading, error, startAnew, ...shown } = useThread(id)
   const { data: models, refetch } = useModels()
   const picked = usePickedModel(models)
@@ -108,6 +113,14 @@ export default function Chat() {
             reasons={picked?.reasoning ?? false}
             onSettings={(settings) => thread.askWith(settings)}
           />
+          {id === undefined && turns.length === 0 && (
+            <Link
+              href="/chat/compare"
+              className="inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium text-accent hover:bg-accent-soft"
+            >
+              {t('Compare')}
+            </Link>
+          )}
           {id === undefined && turns.length === 0 && (
             <button
               type="button"
@@ -244,23 +257,6 @@ function Greeting({ temporary }: { temporary: boolean }) {
   )
 }
 
-/** Keeps the end of the conversation visible while an answer grows, unless the user has scrolled up. */
-function useStuckToEnd(turns: readonly unknown[]) {
-  const box = useRef<HTMLDivElement>(null)
-  const stuck = useRef(true)
-  const count = useRef(0)
-  useEffect(() => {
-    if (turns.length !== count.current) stuck.current = true
-    count.current = turns.length
-    if (stuck.current && box.current) box.current.scrollTop = box.current.scrollHeight
-  }, [turns])
-  const onScroll = () => {
-    const { scrollTop, scrollHeight, clientHeight } = box.current!
-    stuck.current = scrollHeight - scrollTop - clientHeight < 60
-  }
-  return { box, onScroll }
-}
-
 /** A conversation as a document of markdown. */
 function asMarkdown(title: string, turns: readonly ChatTurn[]): string {
   const parts = turns.map(({ text, attachments, approvals, answer }) =>
@@ -281,35 +277,4 @@ function asMarkdown(title: string, turns: readonly ChatTurn[]): string {
     ].join('\n\n'),
   )
   return `# ${title}\n\n${parts.join('\n\n')}\n`
-}
-
-/** The pools in the order in which a chat spends them, with widths by their credit. */
-function PoolMeter() {
-  const { data: credits } = useCredits()
-  if (!credits) return <p className="mt-2 h-4" />
-  const pools = appOrder.flatMap((type) =>
-    credits.pools.filter((pool) => pool.type === type && Number(pool.remaining) > 0),
-  )
-  if (pools.length === 0)
-    return <p className="mt-2 text-[12px] text-warn">{t('There is no credit for a chat now.')}</p>
-  // By the square root: otherwise twenty cents would be invisible beside a hundred dollars.
-  const widths = pools.map(({ remaining }) => Math.sqrt(Number(remaining)))
-  const sum = widths.reduce((total, width) => total + width, 0)
-  return (
-    <div className="mt-2">
-      <div className="flex h-1.5 gap-px overflow-hidden rounded-full" aria-hidden="true">
-        {pools.map(({ type }, index) => (
-          <div key={type} className={poolBars[type]} style={{ width: `${(widths[index]! / sum) * 100}%` }} />
-        ))}
-      </div>
-      <ul className="mt-1 flex flex-wrap gap-x-3 text-[12px] text-muted" aria-label={t('Credit for chats')}>
-        {pools.map(({ type, remaining }) => (
-          <li key={type} className="flex items-center gap-1.5" title={usd(remaining)}>
-            <span className={`size-2 rounded-sm ${poolBars[type]}`} aria-hidden="true" />
-            {t(poolNames[type])} <span className="tabular-nums">{usdShort(remaining)}</span>
-          </li>
-        ))}
-      </ul>
-    </div>
-  )
 }

@@ -27,13 +27,29 @@ export function pickedOf(models: readonly ModelView[], id = lastPicked()): Model
   return callable.find((model) => model.id === id) ?? firstModel(callable)
 }
 
+/** The two models: those compared last in this browser, otherwise the one of the chat and another one. */
+export function comparedModels(
+  models: readonly ModelView[],
+  [first = lastPicked(), second = '']: readonly string[],
+): Readonly<Record<'a' | 'b', ModelView | undefined>> {
+  const a = pickedOf(models, first)
+  const others = models.filter(({ id }) => id === second || id !== a?.id)
+  return { a, b: pickedOf(others, second) }
+}
+
 interface PickerProps {
   readonly models: readonly ModelView[] | undefined
   readonly picked: ModelView | undefined
 }
 
-/** `onPicked` is called when the list is gone again: the focus may then go where it is wanted. */
-export function ModelPicker({ models, picked, onPicked }: PickerProps & { readonly onPicked: () => void }) {
+interface ModelPickerProps extends PickerProps {
+  /** Takes the model; by default it is that of the next questions. */
+  readonly onPick?: (id: string) => void
+  /** Called when the list is gone again: the focus may then go where it is wanted. */
+  readonly onPicked: () => void
+}
+
+export function ModelPicker({ models, picked, onPick = pickModel, onPicked }: ModelPickerProps) {
   const [open, setOpen] = useState(false)
   const hasPicked = useRef(false)
   useEffect(() => {
@@ -54,7 +70,7 @@ export function ModelPicker({ models, picked, onPicked }: PickerProps & { readon
             picked={picked}
             onPick={(id) => {
               hasPicked.current = true
-              pickModel(id)
+              onPick(id)
               setOpen(false)
             }}
           />

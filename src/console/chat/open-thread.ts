@@ -36,6 +36,8 @@ interface Asking {
   readonly reasons: boolean
   readonly searches: boolean
   readonly servers: readonly string[]
+  /** Whether the title of a new conversation names the model: another one gets the same question. */
+  readonly isCompared?: boolean
 }
 
 /** What is asked: a question, or that calls of tools go on or do not. */
@@ -204,7 +206,7 @@ export class OpenThread {
       await unlessAborted(this.#continueFrom(replaced), signal)
       conversation = this.#shown.temporary
         ? undefined
-        : (before ?? (await unlessAborted(this.#begin(turn, asking.model), signal)).id)
+        : (before ?? (await unlessAborted(this.#begin(turn, asking), signal)).id)
     } catch (thrown) {
       const end = { state: signal.aborted ? 'stopped' : 'failed', fault: faultOf(thrown, signal) } as const
       this.#change(turn.key, (answer) => ({ ...answer, ...end }))
@@ -250,9 +252,10 @@ export class OpenThread {
   }
 
   /** A new conversation. It exists before its first question, so that the answer is in it even if this page is closed. */
-  async #begin(first: ChatTurn, model: string): Promise<ConversationView> {
+  async #begin(first: ChatTurn, { model, isCompared = false }: Asking): Promise<ConversationView> {
     const { settings } = this.#shown
-    const wanted = { title: titleOf(first), model, ...(settings === null ? {} : { settings }) }
+    const title = titleOf(first) + (isCompared ? ` (${model.slice(model.lastIndexOf('/') + 1)})` : '')
+    const wanted = { title, model, ...(settings === null ? {} : { settings }) }
     const made = await call<SettledConversationView>('POST', 'conversations', wanted)
     this.#known = made
     this.#show({ title: made.title, mayShare: made.may_share })
@@ -536,11 +539,24 @@ async function settledReceipt(id: string): Promise<Receipt | undefined> {
 
 /** `id`: as the address says; undefined for a new conversation. */
 export function useThread(id: string | undefined) {
-  const [opened, setOpened] = useState(() => ({ address: id, thread: threadFor(id) }))
+  const [, navigate] = useLocation()
+  return useThreadAt(
+    id,
+    () => threadFor(id),
+    (begun) => navigate(`/chat/${begun}`, { replace: true }),
+  )
+}
+
+/** One of several that are shown at once. `onBegun` gets the id of a new one, for the address. */
+export function useOwnThread(id: string | undefined, onBegun: (id: string) => void) {
+  return useThreadAt(id, () => (id === undefined ? new OpenThread(undefined) : threadFor(id)), onBegun)
+}
+
+function useThreadAt(id: string | undefined, first: () => OpenThread, onBegun: (id: string) => void) {
+  const [opened, setOpened] = useState(() => ({ address: id, thread: first() }))
   const { address, thread } = opened
   const shown = useSyncExternalStore(thread.subscribe, () => thread.shown)
   const { data: conversations } = useConversations()
-  const [, navigate] = useLocation()
 
   if (id !== address) {
     const isOpen = id === thread.shown.id
@@ -550,7 +566,7 @@ export function useThread(id: string | undefined) {
 
   // A new conversation gets its address with its first answer; one that is still answered is shown on return.
   useEffect(() => {
-    if (shown.id !== undefined && address === undefined) navigate(`/chat/${shown.id}`, { replace: true })
+    if (shown.id !== undefined && address === undefined) onBegun(shown.id)
   }, [address, shown.id])
 
   useEffect(() => {

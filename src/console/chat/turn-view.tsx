@@ -15,9 +15,11 @@ interface TurnProps {
   readonly locked: boolean
   /** The decisions about the answer's tool calls; undefined while it is the last turn. */
   readonly decided: readonly Approval[] | undefined
-  readonly onEdit: () => void
+  /** Without it a question is not edited. */
+  readonly onEdit?: () => void
   readonly onAgain: () => void
-  readonly onDecide: (approvals: readonly Approval[]) => void
+  /** Without it no tool is called that waits for permission. */
+  readonly onDecide?: (approvals: readonly Approval[]) => void
 }
 
 export const TurnView = memo(
@@ -26,13 +28,13 @@ export const TurnView = memo(
     const asks = approvals.length === 0
     return (
       <article className="mb-8">
-        {asks && <Question turn={turn} locked={locked} onEdit={onEdit} />}
+        {asks && <Question turn={turn} locked={locked} {...(onEdit && { onEdit })} />}
         <h2 className="mb-1 font-mono text-[12px] text-muted">{answer.model}</h2>
         {answer.reasoning !== '' && <Reasoning answer={answer} />}
         {answer.tools.map((tool) => (
           <Tool key={tool.id} tool={tool} />
         ))}
-        {answer.requests.length > 0 && answer.state !== 'running' && (
+        {onDecide && answer.requests.length > 0 && answer.state !== 'running' && (
           <Approvals requests={answer.requests} decided={decided} locked={locked} onDecide={onDecide} />
         )}
         <Markdown text={answer.text} growing={answer.state === 'running'} />
@@ -84,9 +86,11 @@ function Question({ turn, locked, onEdit }: Pick<TurnProps, 'turn' | 'locked' | 
           {text}
         </p>
       )}
-      <Button small look="quiet" disabled={locked} onClick={onEdit}>
-        {t('Edit')}
-      </Button>
+      {onEdit && (
+        <Button small look="quiet" disabled={locked} onClick={onEdit}>
+          {t('Edit')}
+        </Button>
+      )}
     </div>
   )
 }

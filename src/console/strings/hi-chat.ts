@@ -32,6 +32,15 @@ export const chatting: Readonly<Record<string, string>> = {
   'Revoke the link': 'लिंक रद्द करें',
   'A shared conversation': 'साझा की गई बातचीत',
   'As it was on {date}. Models make mistakes.': '{date} की स्थिति। मॉडल गलतियाँ करते हैं।',
+  Compare: 'तुलना करें',
+  'Two models side by side': 'दो मॉडल साथ-साथ',
+  'One model': 'एक मॉडल',
+  'First model': 'पहला मॉडल',
+  'Second model': 'दूसरा मॉडल',
+  'Go on with this one': 'इसके साथ आगे बढ़ें',
+  'Answers of {model}': '{model} के उत्तर',
+  'One question, two answers. Each is charged, and shows what it cost.':
+    'एक प्रश्न, दो उत्तर। हर एक का शुल्क लगता है और उसका खर्च दिखता है।',
   'Show it': 'दिखाएँ',
   'Hide it': 'छिपाएँ',
   'What the code shows, in a frame that reaches nothing':
