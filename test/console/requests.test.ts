@@ -15,7 +15,7 @@ describe.skipIf(browserPath === null)('requests', () => {
       body: JSON.stringify({ model, stream, messages: [{ role: 'user', content: 'One two three four' }] }),
     }).then((response) => response.text())
 
-  test('a call is seen in flight, with what it holds, and then in the list with a receipt that adds up', async () => {
+  test('a call is seen in flight, with what it reserves, and then in the list with a receipt that adds up', async () => {
     const visit = await console.visit()
     const { context, page } = visit
     await console.signIn(page)
@@ -23,7 +23,7 @@ describe.skipIf(browserPath === null)('requests', () => {
     const running = call('sim/slow', true)
     const live = page.getByRole('region', { name: 'In flight' })
     await live.getByText('sim/slow').waitFor()
-    expect(await live.getByText(/holds \$0\.\d+/).count()).toBe(1)
+    expect(await live.getByText(/reserves \$0\.\d+/).count()).toBe(1)
     await running
     await live.waitFor({ state: 'detached' })
     const row = page.getByRole('row').filter({ hasText: 'sim/slow' })

@@ -203,8 +203,9 @@ function TextMatches({ q, current, onOpened }: TextMatchesProps) {
   const { data, error } = useQuery({
     queryKey: ['conversation-search', asked],
     queryFn: async ({ signal }) => {
-      const path = `/console/api/conversation-search?${new URLSearchParams({ q: asked })}`
-      return (await (await send(path, { signal })).json()) as ConversationSearchView
+      const words = new URLSearchParams({ q: asked })
+      const answer = await send(`/console/api/conversation-search?${words}`, { signal })
+      return (await answer.json()) as ConversationSearchView
     },
     enabled: asked !== '',
     placeholderData: keepPreviousData,

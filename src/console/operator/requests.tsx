@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type { FormEvent } from 'react'
-import { Link, useLocation, useParams, useSearchParams } from 'wouter'
+import { Link, Redirect, useLocation, useParams, useSearchParams } from 'wouter'
 import type { OperatorRequestView, SearchView } from '../../http/admin/answers.ts'
 import type { Page, RequestDetailView } from '../../http/console/answers.ts'
 import { addressOf } from '../api/address.ts'
@@ -260,6 +260,8 @@ export function Search() {
     enabled: q !== '',
   })
   const rows = found.data ?? []
+  // What is called that alone is what was meant.
+  if (rows.length === 1) return <Redirect to={rows[0]!.href.replace(/^\/console/, '')} replace />
   return (
     <>
       <PageHead title={t('Found')} />

@@ -303,6 +303,14 @@ describe('usage by day', () => {
         expect([...found.values()].toSorted((a, b) => Number(b - a))).toEqual(best)
         expect(found.size + (report.rest?.groups ?? 0)).toBe(expected.size)
         for (const [group, cost] of found) expect(cost).toBe(expected.get(group)!)
+        const sums = new Map<string, bigint>()
+        for await (const piece of store.usage.csv({ ...range, by, per: 'month' }))
+          for (const line of piece.split('\r\n')) {
+            const [month, group, , , , , , cost] = line.split(',')
+            if (month === 'day' || group === undefined) continue
+            sums.set(group, (sums.get(group) ?? 0n) + usd(cost!))
+          }
+        expect(sums).toEqual(expected)
         if (by === 'key') continue
         const only = [...expected.keys()].slice(0, 2)
         const named = await store.usage.report({ ...range, by, only }, 100)

@@ -32,6 +32,8 @@ const groupsAtOnce = 1_000
 const groupsOfMonthAtOnce = 50_000
 /** Groups whose months are only a bound that are looked at day by day, beyond those that are shown. */
 const boundsLookedAt = 2_000
+/** After so many of them it is seen whether the rest would do. */
+const boundsTried = 100
 /** Names of keys and accounts that one report remembers. */
 const labelsRemembered = 50_000
 
@@ -345,6 +347,7 @@ class UsageSource {
       byKey && months.length <= 2 ? this.#boundsOfKeys(months, limit) : this.#boundsOf(months, limit)
     if (this.#isLong()) yield
     let top: Ranked[] = []
+    let looked = 0
     for (const { account, key, other, ...bound } of bounds) {
       const group = byKey ? key : account
       const last = top.length >= most ? top.at(-1) : undefined
@@ -353,6 +356,9 @@ class UsageSource {
         other === 0n ? bound : totalOf(this.#daysOf(account, byKey ? key : undefined, [from, until]))
       top.push({ group, account, cost: sum.cost, calls: BigInt(sum.calls) })
       top = top.toSorted(rank).slice(0, most)
+      // Bounds that hardly fall would be looked at to the last, and for nothing.
+      if (++looked === most + boundsTried && bounds.length === limit && isAbove(bounds.at(-1)!, top.at(-1)!))
+        return undefined
       if (this.#isLong()) yield
     }
     return bounds.length < limit ? { top, groups } : undefined
@@ -499,11 +505,17 @@ class UsageSource {
     const noApp = this.#account === undefined && by === 'key' ? "key <> ''" : 'true'
     // Nothing comes before the app's own calls, whose key is empty.
     let place = this.#account === undefined ? columns.map(() => '') : undefined
-    const atOnce = isOneDay(period) ? groupsAtOnce : groupsOfMonthAtOnce
+    const month = this.#wholeMonth(period)
+    const [table, days] =
+      month === undefined
+        ? (['usage_day', during(period)] as const)
+        : (['usage_month', [['month = ?', month]] as Condition[]] as const)
+    const isInOrder = isOneDay(period) || month !== undefined
+    const atOnce = isInOrder ? groupsAtOnce : groupsOfMonthAtOnce
     for (;;) {
-      const { text, values } = this.#where(...during(period))
+      const { text, values } = this.#where(...days)
       const rows = this.#all<GroupRow>(
-        `SELECT ${by} AS name, account, ${sums} FROM usage_day WHERE ${text} AND ${noApp}
+        `SELECT ${by} AS name, account, ${sums} FROM ${table} WHERE ${text} AND ${noApp}
          ${place === undefined ? '' : `AND ${after}`}
          GROUP BY ${columns.join(', ')} ORDER BY ${columns.join(', ')} LIMIT ${atOnce}`,
         [...values, ...(place ?? [])],
@@ -513,6 +525,20 @@ class UsageSource {
       if (rows.length < atOnce || last === undefined) return
       place = columns.length === 1 ? [last.name] : [last.account, last.name]
     }
+  }
+
+  /** The month of which all days with calls are asked for: what it came to is written already. */
+  #wholeMonth(period: Period): number | undefined {
+    if (isOneDay(period) || this.#filter.length > 0) return undefined
+    const [asked, ...more] = monthsWithin(period.from, period.until)
+    if (asked === undefined || more.length > 0) return undefined
+    const [month, mask] = asked
+    const { text, values } = this.#where(['month = ?', month])
+    const others = this.#all(
+      `SELECT 1 FROM usage_month WHERE ${text} AND days & ~${mask} <> 0 LIMIT 1`,
+      values,
+    )
+    return others.length === 0 ? month : undefined
   }
 
   *#pagesOfTags(period: Period): Generator<readonly UsageSum[]> {
@@ -719,6 +745,11 @@ function endOf<T>(steps: Generator<undefined, T>): T {
     const step = steps.next()
     if (step.done) return step.value
   }
+}
+
+/** Whether a group of this bound could have a place above one of those that are shown. */
+function isAbove(bound: Bound, last: Ranked): boolean {
+  return byCost(bound.cost, last.cost) < 0
 }
 
 function rank(a: Ranked, b: Ranked): number {
