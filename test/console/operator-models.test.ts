@@ -82,7 +82,16 @@ describe.skipIf(browserPath === null)('providers and models in the console', () 
     expect(await page.getByRole('group', { name: 'written' }).getByRole('button').allInnerTexts()).toEqual([
       'What happens now',
       'Test',
+      'Disable',
     ])
+    await button('Disable written').click()
+    await button('Put it in force').click()
+    await page.getByText('not offered').waitFor()
+    expect((await ask('written')).status).toBe(404)
+    await button('Offer written again').click()
+    await button('Put it in force').click()
+    await dialog.waitFor({ state: 'detached' })
+    expect((await ask('written')).status).toBe(200)
     await button('Add a route').click()
     await dialog.getByLabel('Name').fill('fast')
     await dialog.getByLabel('Members').fill('lab/m\nlab/none\nsim/echo 2')

@@ -202,7 +202,7 @@ export function LatestChange({ config }: { config: KeptConfigurationView }) {
     await refreshAll(client)
   }
   return (
-    <div className="mb-4 grid grid-cols-[minmax(0,1fr)] gap-2">
+    <div className="mb-4 grid grid-cols-[minmax(0,1fr)] gap-2 empty:hidden">
       {config.changed !== null && (
         <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
           <span>

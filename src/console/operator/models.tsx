@@ -34,7 +34,7 @@ type Open =
   | { readonly kind: 'route' | 'model'; readonly entry?: Entry }
   | { readonly kind: 'alias'; readonly alias?: Alias }
   | { readonly kind: 'offer' }
-  | { readonly kind: 'take_out'; readonly what: string; readonly settings: Settings }
+  | { readonly kind: 'change'; readonly title: string; readonly settings: Settings }
   | { readonly kind: 'explain' | 'test'; readonly model: string }
 
 export function OperatorModels() {
@@ -91,15 +91,8 @@ function Opened({
       return <AliasForm config={config} existing={open.alias} onClose={onClose} />
     case 'offer':
       return <OfferForm config={config} onClose={onClose} />
-    case 'take_out':
-      return (
-        <ChangeDialog
-          title={t('Take out {name}', { name: open.what })}
-          config={config}
-          settings={open.settings}
-          onClose={onClose}
-        />
-      )
+    case 'change':
+      return <ChangeDialog title={open.title} config={config} settings={open.settings} onClose={onClose} />
     case 'explain':
       return <ExplainDialog model={open.model} onClose={onClose} />
     case 'test':
@@ -150,6 +143,7 @@ function Routes({ config, onOpen }: PartProps) {
               >
                 {t('Test')}
               </Button>
+              <OfferToggle config={config} id={entry.id} onOpen={onOpen} />
               <OwnActs
                 name={entry.id}
                 source={entry.source}
@@ -164,8 +158,42 @@ function Routes({ config, onOpen }: PartProps) {
   )
 }
 
-function takeOut(what: string, settings: Settings): Open {
-  return { kind: 'take_out', what, settings }
+function takeOut(name: string, settings: Settings): Open {
+  return { kind: 'change', title: t('Take out {name}', { name }), settings }
+}
+
+/** What is not offered, by its own id; undefined where that is said elsewhere. */
+function hiddenIds(config: KeptConfigurationView): readonly string[] | undefined {
+  const hide = settingOf(config, 'catalog.hide')
+  if (hide === undefined || isWrittenElsewhere(hide.source)) return undefined
+  return Array.isArray(hide.value) ? (hide.value as readonly string[]) : []
+}
+
+/** Takes a model or a route out of what clients may ask for, or puts it back. A route may lead to it all the same. */
+function OfferToggle({ config, id, onOpen }: PartProps & { id: string }) {
+  const hidden = hiddenIds(config)
+  if (hidden === undefined) return null
+  const isHidden = hidden.includes(id)
+  const others = hidden.filter((each) => each !== id)
+  const wanted = isHidden ? others : [...others, id]
+  return (
+    <>
+      {isHidden && <Badge tone="warn">{t('not offered')}</Badge>}
+      <Button
+        small
+        aria-label={isHidden ? t('Offer {name} again', { name: id }) : t('Disable {name}', { name: id })}
+        onClick={() =>
+          onOpen({
+            kind: 'change',
+            title: isHidden ? t('Offer {name} again', { name: id }) : t('Disable {name}', { name: id }),
+            settings: { catalog: { hide: wanted.length === 0 ? null : wanted } },
+          })
+        }
+      >
+        {isHidden ? t('Offer') : t('Disable')}
+      </Button>
+    </>
+  )
 }
 
 function Acts({ name, children }: { name: string; children: ReactNode }) {
@@ -316,6 +344,7 @@ function Entries({ config, onOpen }: PartProps) {
                   >
                     {t('Test')}
                   </Button>
+                  <OfferToggle config={config} id={entry.id} onOpen={onOpen} />
                   <OwnActs
                     name={entry.id}
                     source={entry.source}

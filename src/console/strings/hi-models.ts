@@ -142,4 +142,9 @@ export const models: Readonly<Record<string, string>> = {
   '{count} deployments': '{count} डिप्लॉयमेंट',
   'Its first model': 'इसका पहला मॉडल',
   'Its name there. Without a price it is not offered.': 'वहाँ इसका नाम। बिना कीमत के यह नहीं दिया जाता।',
+  'not offered': 'नहीं दिया जाता',
+  'Offer {name} again': '{name} को फिर से दें',
+  Offer: 'दें',
+  'Disable {name}': '{name} को बंद करें',
+  Disable: 'बंद करें',
 }
