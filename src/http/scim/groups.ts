@@ -1,5 +1,6 @@
 // Groups of Weir as those of SCIM: a directory makes them, and says who is in them. Budgets, credit and roles are Weir's.
 
+import type { Account } from '../../accounts/account.ts'
 import type { Group } from '../../accounts/group.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { addMember, changeGroup, createGroup, deleteGroup, removeMember } from '../admin/groups.ts'
@@ -55,7 +56,7 @@ export async function createScimGroup(acting: ScimActing, resource: Resource): P
   if (externalId !== null && (await parts.provisioning.byExternalId(externalId, 'group')))
     throw new ScimFault(409, 'A group with this externalId is there already.', 'uniqueness')
   // Before anything is made: a member that is not there makes no half of a group.
-  for (const id of members) await requireAccount(parts, id)
+  await inSteps(members, (id) => requireAccount(parts, id))
   const { id } = await createGroup(acting, { name })
   await putRow(acting, id, externalId)
   const group = await groupOf(parts, id)
@@ -89,15 +90,28 @@ async function requireAccount(parts: HttpParts, id: string) {
 
 async function addAll(acting: ScimActing, group: Group, ids: readonly string[]): Promise<void> {
   const { parts } = acting
-  const accounts = []
-  for (const id of new Set(ids)) accounts.push(await requireAccount(parts, id))
-  for (const account of accounts)
+  const accounts: Account[] = []
+  await inSteps(new Set(ids), async (id) => accounts.push(await requireAccount(parts, id)))
+  await inSteps(accounts, async (account) => {
     if (!(await parts.groups.findMember(group.id, account.id))) await addMember(acting, group, account, {})
+  })
 }
 
 async function removeAll(acting: ScimActing, group: Group, ids: Iterable<string>): Promise<void> {
-  for (const id of ids)
+  await inSteps(ids, async (id) => {
     if (await acting.parts.groups.findMember(group.id, id)) await removeMember(acting, group, id)
+  })
+}
+
+/** Members that are looked at before calls go on: a few milliseconds. */
+const membersPerStep = 20
+
+async function inSteps<Item>(items: Iterable<Item>, act: (item: Item) => Promise<unknown>): Promise<void> {
+  let done = 0
+  for (const item of items) {
+    await act(item)
+    if (++done % membersPerStep === 0) await Bun.sleep(0)
+  }
 }
 
 /** Who was a member and is not among these leaves; whoever stays keeps role and budget. */

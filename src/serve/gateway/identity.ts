@@ -30,6 +30,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
   const monthlyCredit = new MonthlyCredit((account) => grantMonthly(store.ledger, account), ledgerTime)
   const newcomers = newcomerAllowances(config)
   const ways = signInWays(config)
+  void warnOfMissingGroup(store, newcomers.group, log)
   const freeCredit = new FreeCredit(
     new Allowances({
       register: store.identities,
@@ -114,6 +115,23 @@ export function mailerIn({
   if (url === undefined || from === undefined) return undefined
   const sender = name === undefined ? null : { name, support: support ?? null }
   return new SmtpMailer({ url, from, timeoutMs, sender })
+}
+
+/** Accounts are opened all the same where their group is gone: the log says so at the start. */
+async function warnOfMissingGroup(
+  { groups }: LedgerProcess['store'],
+  group: string | undefined,
+  log: LedgerProcess['log'],
+): Promise<void> {
+  try {
+    if (group === undefined || (await groups.findGroup(group)) !== undefined) return
+    log.warn('new accounts become members of no group: the one of the setting is not there', {
+      setting: 'accounts.group',
+      group,
+    })
+  } catch (error) {
+    log.warn('the group of new accounts could not be looked up', { error })
+  }
 }
 
 function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc | undefined {

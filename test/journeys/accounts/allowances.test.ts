@@ -13,8 +13,9 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
   let operator: string
 
   beforeAll(async () => {
+    // There is no such group: accounts are opened all the same, and the log says so.
     const config =
-      'accounts: { monthly_credit_usd: "3", credit_line: "2" }\nlocal_servers: { discover: false }'
+      'accounts: { monthly_credit_usd: "3", credit_line: "2", group: grp_0123456789abcdef01 }\nlocal_servers: { discover: false }'
     weir = await startWeir({ config, ...(workers > 1 ? { args: ['--workers', String(workers)] } : {}) })
     const owner = ['--management', '--account', 'owner@localhost']
     operator = String((await runJson(weir, 'keys', 'create', ...owner))['key'])
@@ -78,6 +79,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
       ['account.monthly_credit', { monthly_credit_usd: '9' }, { monthly_credit_usd: '0' }],
       ['account.monthly_credit', { monthly_credit_usd: '3' }, { monthly_credit_usd: '9' }],
     ])
+    expect(weir.output()).toContain('new accounts become members of no group')
     expect((await runJson(weir, 'ledger', 'audit'))['ok']).toBe(true)
   })
 

@@ -55,6 +55,7 @@ describe('a fresh installation', () => {
         methods: ['password', 'passkey'],
         sign_up: 'open',
         mail: false,
+        brand: expect.objectContaining({ name: 'Weir' }),
       },
     })
     expect(headers.get('set-cookie')).toBeNull()
