@@ -253,8 +253,9 @@ export class CommitQueue {
   }
 
   /**
-   * The database does not answer a commit. Until it does nothing more is admitted, and ends of calls get an error when
-   * their patience is over; they are kept, and so is what the commit under way has decided.
+   * The database does not answer a commit. Until it does nothing more is admitted, and whoever waits gets an error when
+   * their patience is over. Ends of calls are kept, and so is what the commit under way has decided: a hold of which
+   * nobody knows is ended by recovery when its lease is over.
    */
   #onSlow(group: readonly Entry[]): ReturnType<typeof setInterval> {
     this.#slow = true
@@ -419,11 +420,10 @@ export class CommitQueue {
     for (const entry of admissions) entry.reject(unavailable(undefined))
   }
 
-  /** To the callers of ends of calls that have waited for long enough. The commands themselves are kept. */
+  /** An error for those who have waited for long enough. Their commands are kept. */
   #giveUpLate(entries: readonly Entry[]): void {
     const late = performance.now() - endPatienceMs
-    for (const entry of entries)
-      if (entry.record !== undefined && entry.queuedAt < late) entry.reject(unavailable(undefined))
+    for (const entry of entries) if (entry.queuedAt < late) entry.reject(unavailable(undefined))
   }
 
   async #retryQueue(): Promise<void> {

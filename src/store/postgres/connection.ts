@@ -5,9 +5,8 @@ import { type ReservedSQL, SQL } from 'bun'
 
 export type Value = string | bigint | null
 
-/** How long a statement may take on our side: a server that hangs would leave it pending for ever. */
-const deadlineMs = 5_000
-const connectMs = 5_000
+/** How long a statement of the ledger may take: a server that hangs would leave it pending for ever. */
+export const ledgerDeadlineMs = 5_000
 /** A pool with a reserved client has been seen never to close. */
 const closeMs = 500
 
@@ -18,7 +17,7 @@ export interface ConnectionOptions {
   /** Of the session, such as `enable_seqscan = off`. */
   readonly settings?: readonly string[]
   /** The longest that a statement may take, milliseconds. */
-  readonly deadlineMs?: number
+  readonly deadlineMs: number
 }
 
 /** What the ledger's statements need: plans that were made while a table was small must not read all of it later. */
@@ -28,7 +27,7 @@ export const lookupsOnly: readonly string[] = [
   'enable_mergejoin = off',
   'plan_cache_mode = force_generic_plan',
   'jit = off',
-  `statement_timeout = ${deadlineMs}`,
+  `statement_timeout = ${ledgerDeadlineMs}`,
   'lock_timeout = 4000',
 ]
 
@@ -39,10 +38,10 @@ export class Connection {
   #pool: SQL | undefined
   #client: ReservedSQL | undefined
 
-  constructor(url: string, { settings = [], deadlineMs: most = deadlineMs }: ConnectionOptions = {}) {
+  constructor(url: string, { settings = [], deadlineMs }: ConnectionOptions) {
     this.#url = url
     this.#settings = settings
-    this.#deadlineMs = most
+    this.#deadlineMs = deadlineMs
   }
 
   /** Throws ConnectionLost when the server cannot be reached. */
@@ -52,7 +51,7 @@ export class Connection {
       max: 1,
       // Otherwise integers of 8 bytes come as texts.
       bigint: true,
-      connectionTimeout: connectMs / 1000,
+      connectionTimeout: this.#deadlineMs / 1000,
       idleTimeout: 0,
       maxLifetime: 0,
     })

@@ -41,6 +41,8 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly owner: string
   readonly time: ClockParts
   readonly limits: GroupLimits
+  /** The longest that a statement may take, milliseconds: then the connection counts as lost. */
+  readonly deadlineMs: number
 }
 
 type Parts = ReturnType<typeof partsOf>
@@ -155,8 +157,9 @@ export class PostgresLedger
 }
 
 function partsOf(given: PostgresLedgerParts) {
-  const writer = new Connection(given.url, { settings: lookupsOnly })
-  const reads = new Connection(given.url, { settings: lookupsOnly })
+  const options = { settings: lookupsOnly, deadlineMs: given.deadlineMs }
+  const writer = new Connection(given.url, options)
+  const reads = new Connection(given.url, options)
   const wallets = new KnownWallets()
   const time = new LedgerClock(given.time, () => wallets.latest)
   const draft = new GroupDraft(wallets, given.time.clock)

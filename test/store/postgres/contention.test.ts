@@ -57,6 +57,7 @@ describeOnPostgres('several processes on one ledger', () => {
         owner: `process ${n}`,
         time: { clock: () => noon, backMs: 60_000, stepped: () => undefined },
         limits: defaultGroupLimits,
+        deadlineMs: 5_000,
         isDead: () => false,
         isRunning: () => true,
       })

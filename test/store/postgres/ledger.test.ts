@@ -26,6 +26,7 @@ describeOnPostgres('the ledger', () => {
           owner: `process ${opened.length}`,
           time: { clock, backMs: 60_000, stepped: () => undefined },
           limits: defaultGroupLimits,
+          deadlineMs: 5_000,
           isDead: () => false,
           isRunning: () => false,
         })
