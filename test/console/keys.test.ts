@@ -64,7 +64,7 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.getByRole('button', { name: 'Create the key' }).click()
     await page.getByText('There is no credit that this key could spend yet').waitFor()
     expect(await page.getByRole('group', { name: 'A first call' }).count()).toBe(0)
-    await page.getByRole('button', { name: 'Make a test key: free, simulated answers' }).click()
+    await page.getByRole('button', { name: 'Make a test key' }).click()
     const line = await page.getByRole('group', { name: 'A first call' }).innerText()
     const key = /Bearer (sk-weir-test-[\w-]+)/.exec(line)![1]!
     expect((await callWith(key)).status).toBe(200)

@@ -253,12 +253,13 @@ function WithoutCredit({ name, onMade }: { name: string; onMade: (made: NewKeyVi
     <Note tone="warn" role="status">
       <p>
         {t('There is no credit that this key could spend yet, so a call with it would be refused.')}{' '}
+        {t('A test key works now: it is free, and its answers are simulated.')}{' '}
         {terms?.processors.length === 0 && t('Ask your operator for credit.')}{' '}
         {terms?.processors.length === 0 && session?.brand.support}
       </p>
       <p className="mt-2 flex flex-wrap gap-2">
         <Button busy={busy} onClick={() => void make()}>
-          {t('Make a test key: free, simulated answers')}
+          {t('Make a test key')}
         </Button>
         {terms !== undefined && terms.processors.length > 0 && (
           <a

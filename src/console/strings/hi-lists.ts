@@ -16,7 +16,9 @@ export const lists: Readonly<Record<string, string>> = {
   'There is no credit that this key could spend yet, so a call with it would be refused.':
     'इस कुंजी के लिए अभी कोई क्रेडिट नहीं है, इसलिए इससे की गई कॉल अस्वीकार होगी।',
   'Ask your operator for credit.': 'क्रेडिट के लिए अपने संचालक से कहें।',
-  'Make a test key: free, simulated answers': 'परीक्षण कुंजी बनाएँ: मुफ़्त, बनावटी उत्तर',
+  'Make a test key': 'परीक्षण कुंजी बनाएँ',
+  'A test key works now: it is free, and its answers are simulated.':
+    'परीक्षण कुंजी अभी काम करती है: वह मुफ़्त है और उसके उत्तर बनावटी होते हैं।',
   'every code': 'हर कोड',
   'Cost of the last thirty days': 'पिछले तीस दिनों की लागत',
   'Failures of a day:': 'दिन की विफलताएँ:',
