@@ -688,4 +688,13 @@ ALTER TABLE "conversation" ADD COLUMN "folder" text COLLATE "C";ALTER TABLE "con
 );
 ALTER TABLE "management_key" ADD COLUMN "scope" text COLLATE "C";CREATE INDEX "provisioned_user_name" ON "provisioned" USING btree ("user_name") WHERE user_name is not null;CREATE INDEX "provisioned_external_id" ON "provisioned" USING btree ("external_id") WHERE external_id is not null;`,
   },
+  {
+    name: '0006_imported_turns',
+    sql: `CREATE TABLE "imported_turns" (
+	"conversation" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"account" text COLLATE "C" NOT NULL,
+	"turns" text COLLATE "C" NOT NULL
+);
+CREATE INDEX "imported_turns_account" ON "imported_turns" USING btree ("account");`,
+  },
 ]

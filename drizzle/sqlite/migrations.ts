@@ -915,4 +915,14 @@ CREATE INDEX \`saved_prompt_account\` ON \`saved_prompt\` (\`account\`);ALTER TA
 CREATE INDEX \`provisioned_user_name\` ON \`provisioned\` (\`user_name\`) WHERE user_name is not null;CREATE INDEX \`provisioned_external_id\` ON \`provisioned\` (\`external_id\`) WHERE external_id is not null;ALTER TABLE \`management_key\` ADD \`scope\` text;
 `,
   },
+  {
+    name: '0039_imported_turns',
+    sql: `CREATE TABLE \`imported_turns\` (
+	\`conversation\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`turns\` text NOT NULL
+) STRICT;
+CREATE INDEX \`imported_turns_account\` ON \`imported_turns\` (\`account\`);
+`,
+  },
 ]

@@ -38,6 +38,14 @@ export interface ConversationShare {
   readonly at: number
 }
 
+/** A question and its answer from the export of another program. They cost nothing here, and are no response. */
+export interface ImportedTurn {
+  readonly question: string
+  readonly answer: string
+  /** The model as the other program named it. */
+  readonly model: string | null
+}
+
 export type ConversationChanges = Partial<
   Pick<OpenConversation, 'title' | 'model' | 'lastResponse' | 'folder' | 'pinned' | 'settings' | 'share'>
 >
@@ -49,6 +57,10 @@ export interface ConversationStore {
   find(account: string, id: string): Awaitable<OpenConversation | undefined>
   /** Adds one. The oldest of the account beyond `most` are forgotten, pinned ones last. */
   add(conversation: OpenConversation, most: number): Awaitable<void>
+  /** Adds one that begins with turns of another program. */
+  addImported(conversation: OpenConversation, turns: readonly ImportedTurn[], most: number): Awaitable<void>
+  /** What a conversation begins with that was imported; empty for most. */
+  importedTurns(account: string, id: string): Awaitable<readonly ImportedTurn[]>
   /**
    * The conversation with its changes; undefined where it is not there, or another account's. Where it lies and how it
    * asks does not make it the latest.

@@ -501,6 +501,17 @@ function recordTables(c: typeof columns) {
     ],
   )
 
+  /** What a conversation begins with that came from another program. */
+  const importedTurns = c.table(
+    'imported_turns',
+    {
+      conversation: c.string('conversation').primaryKey(),
+      account: c.string('account').notNull(),
+      turns: c.json('turns').notNull(),
+    },
+    (t) => [c.index('imported_turns_account').on(t.account)],
+  )
+
   /** Texts that an account keeps to ask with again. */
   const savedPrompt = c.table(
     'saved_prompt',
@@ -654,6 +665,7 @@ function recordTables(c: typeof columns) {
     itemConversation,
     itemConversationItem,
     conversation,
+    importedTurns,
     savedPrompt,
     usageDay,
     usageTotal,
@@ -688,6 +700,7 @@ export const {
   server,
   session,
   signature,
+  importedTurns,
   savedPrompt,
   ticket,
 } = tables

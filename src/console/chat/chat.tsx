@@ -11,6 +11,7 @@ import { Composer } from './composer.tsx'
 import { PoolMeter, useStuckToEnd } from './conversation-frame.tsx'
 import { Conversations } from './conversation-list.tsx'
 import { Arrange, AskWith } from './conversation-settings.tsx'
+import { exportOf } from './exports.ts'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { type AskedTurn, type OpenThread, useThread } from './open-thread.ts'
 import type { Answer, Approval, Attachment, ChatTurn } from './thread.ts'
@@ -142,6 +143,16 @@ function Conversation({ id }: { id: string | undefined }) {
               {t('Export')}
             </Button>
           )}
+          {turns.length > 0 && (
+            <Button
+              small
+              look="quiet"
+              aria-label={t('Conversation as JSON')}
+              onClick={() => saveFile('conversation.json', 'application/json', asJson(title, turns))}
+            >
+              JSON
+            </Button>
+          )}
           <ModelPicker models={models} picked={picked} onPicked={write} />
         </div>
         <div
@@ -169,9 +180,10 @@ function Conversation({ id }: { id: string | undefined }) {
                 turn={turn}
                 locked={busy || picked === undefined}
                 decided={turns[index + 1]?.approvals}
-                onEdit={() =>
-                  setDraft({ thread, keep: index, text: turn.text, attachments: turn.attachments })
-                }
+                {...(turn.imported !== true && {
+                  onEdit: () =>
+                    setDraft({ thread, keep: index, text: turn.text, attachments: turn.attachments }),
+                })}
                 onAgain={() => void ask(index, turn, serversFor(turn, turns[index - 1]))}
                 onDecide={(approvals) => decide(index, turn, approvals)}
               />
@@ -254,6 +266,14 @@ function Greeting({ temporary }: { temporary: boolean }) {
         )}
       </p>
     </div>
+  )
+}
+
+/** As it can be imported again. */
+function asJson(title: string, turns: readonly ChatTurn[]): string {
+  return exportOf(
+    title || t('Temporary chat'),
+    turns.map(({ text, answer }) => ({ question: text, answer: answer.text, model: answer.model || null })),
   )
 }
 

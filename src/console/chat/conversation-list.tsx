@@ -9,6 +9,7 @@ import { call, send, useConversations } from '../api/call.ts'
 import { ago, count, t } from '../strings/text.ts'
 import { ActForm, Button, Dialog, Failure } from '../ui/kit.tsx'
 import { isTextList, useRemembered } from '../ui/remembered.ts'
+import { ImportButton } from './import.tsx'
 import { stopAnswerIn } from './open-thread.ts'
 
 interface ConversationsProps {
@@ -76,6 +77,9 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
           </>
         )}
       </nav>
+      <div className="-ml-1 shrink-0 pt-2">
+        <ImportButton />
+      </div>
       {deleting && (
         <Dialog title={t('Delete the conversation')} onClose={() => setDeleting(null)}>
           <ActForm onSubmit={() => remove(deleting)} action={t('Delete for good')} look="danger">

@@ -8,6 +8,7 @@ import type { Receipt } from '../../credits/ledger/receipt.ts'
 import type {
   ChatSettings,
   ConversationView,
+  ImportedTurnView,
   OpenConversationView,
   SessionView,
   SettledConversationView,
@@ -18,6 +19,7 @@ import {
   after,
   type Answer,
   type ThreadItem,
+  importedTurns,
   keptTurn,
   newAnswer,
   requestFor,
@@ -28,6 +30,7 @@ import {
 
 interface KeptConversation
   extends OpenConversationView, Pick<SettledConversationView, 'settings' | 'share' | 'may_share'> {
+  readonly imported: readonly ImportedTurnView[]
   readonly turns: readonly { readonly response: ResponseObject; readonly input: readonly ThreadItem[] }[]
 }
 
@@ -363,7 +366,10 @@ export class OpenThread {
   }
 
   #take(kept: KeptConversation, answeredElsewhere: boolean): void {
-    const turns = kept.turns.map(({ response, input }) => keptTurn(response, input))
+    const turns = [
+      ...importedTurns(kept.imported),
+      ...kept.turns.map(({ response, input }) => keptTurn(response, input)),
+    ]
     const stored = new Set(turns.map(({ answer }) => answer.id))
     // What was asked while it loaded, or got no answer, comes after it.
     const { turns: before } = this.#shown
@@ -380,12 +386,13 @@ export class OpenThread {
       mayShare: kept.may_share,
       loading: false,
       answeredElsewhere,
-      forgotten: turns.length === 0 && kept.last_response !== null,
+      forgotten: kept.turns.length === 0 && kept.last_response !== null,
       error: null,
     })
     if (answeredElsewhere) return
     // What each answer cost is in the books, not in the answers.
-    for (const turn of turns.slice(-shownReceipts)) void this.#addReceipt(turn.key, turn.answer.id!)
+    for (const { key, answer } of turns.slice(-shownReceipts))
+      if (answer.id !== null) void this.#addReceipt(key, answer.id)
   }
 
   async #addReceipt(key: string, paid: string): Promise<void> {

@@ -1,5 +1,7 @@
 // A conversation in the page: its turns, and how stream events change them. Pure.
 
+import type { ImportedTurnView } from '../../http/console/answers.ts'
+
 export interface Attachment {
   readonly name: string
   readonly type: string
@@ -61,6 +63,8 @@ export interface ChatTurn {
   /** If present, the turn has no question: the answer before goes on. */
   readonly approvals: readonly Approval[]
   readonly answer: Answer
+  /** From another program: it stays as it is, and goes along as text. */
+  readonly imported?: true
 }
 
 export function newAnswer(model: string): Answer {
@@ -231,6 +235,18 @@ function endOf(response: ResponseObject, answer: Answer): Partial<Answer> {
   }
 }
 
+/** The turns that a conversation begins with that was imported. */
+export function importedTurns(turns: readonly ImportedTurnView[]): readonly ChatTurn[] {
+  return turns.map(({ question, answer, model }, index) => ({
+    key: `imported ${index}`,
+    text: question,
+    attachments: [],
+    approvals: [],
+    answer: { ...newAnswer(model ?? ''), text: answer, state: 'done' },
+    imported: true,
+  }))
+}
+
 /** A stored turn: the response with its input items. */
 export function keptTurn(response: ResponseObject, input: readonly ThreadItem[]): ChatTurn {
   const { output } = response
@@ -319,6 +335,8 @@ export function requestFor(turns: readonly ChatTurn[]): {
 }
 
 function askedBy(turn: ChatTurn): readonly object[] {
+  // An imported conversation may begin with an answer.
+  if (turn.imported && turn.text === '') return []
   if (turn.approvals.length === 0) return [userItem(turn)]
   return turn.approvals.map(({ id, approve }) => ({
     type: 'mcp_approval_response',

@@ -46,7 +46,7 @@ export const TurnView = memo(
         {answer.state !== 'running' && (
           <div className="mt-2 -ml-2 flex flex-wrap items-center gap-1">
             {answer.text !== '' && <Copy text={answer.text} look="quiet" />}
-            {(asks || answer.state !== 'done') && (
+            {turn.imported !== true && (asks || answer.state !== 'done') && (
               <Button small look="quiet" disabled={locked} onClick={onAgain}>
                 {t('Again')}
               </Button>

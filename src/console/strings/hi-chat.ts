@@ -41,6 +41,22 @@ export const chatting: Readonly<Record<string, string>> = {
   'Answers of {model}': '{model} के उत्तर',
   'One question, two answers. Each is charged, and shows what it cost.':
     'एक प्रश्न, दो उत्तर। हर एक का शुल्क लगता है और उसका खर्च दिखता है।',
+  'The file is not JSON. Choose the conversations.json of the export, unpacked.':
+    'यह फ़ाइल JSON नहीं है। निर्यात को खोलकर उसकी conversations.json चुनें।',
+  'This is no export of ChatGPT, Claude, Open WebUI or this chat. Nothing was imported.':
+    'यह ChatGPT, Claude, Open WebUI या इस चैट का निर्यात नहीं है। कुछ भी आयात नहीं हुआ।',
+  Imported: 'आयातित',
+  Import: 'आयात करें',
+  'Import conversations': 'बातचीत आयात करें',
+  'The file is larger than 200 MB. Nothing was imported.': 'फ़ाइल 200 MB से बड़ी है। कुछ भी आयात नहीं हुआ।',
+  'It is larger than 1 MB.': 'यह 1 MB से बड़ी है।',
+  'From ChatGPT or Claude (conversations.json of the export), Open WebUI (its export of chats) or this chat (JSON). Texts are taken over, files are not. They lie in a folder with the name of their origin.':
+    'ChatGPT या Claude (निर्यात की conversations.json), Open WebUI (उसकी चैट का निर्यात) या इस चैट (JSON) से। पाठ लिए जाते हैं, फ़ाइलें नहीं। वे अपने स्रोत के नाम वाले फ़ोल्डर में रहती हैं।',
+  'File of the export': 'निर्यात की फ़ाइल',
+  '{from}: {stored} of {all} conversations are imported.': '{from}: {all} में से {stored} बातचीत आयात हुईं।',
+  '{count} hold nothing that was said.': '{count} में कोई बात नहीं है।',
+  'Left out': 'छोड़ी गईं',
+  'Conversation as JSON': 'बातचीत JSON के रूप में',
   'Show it': 'दिखाएँ',
   'Hide it': 'छिपाएँ',
   'What the code shows, in a frame that reaches nothing':

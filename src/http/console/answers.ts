@@ -376,6 +376,14 @@ const conversationSearch = z.strictObject({
   searched: z.int().describe('How many conversations were read.'),
   of: z.int().describe('How many there are.'),
 })
+/** A question and its answer from another program. */
+export const importedTurn = z.strictObject({
+  question: z.string().max(400_000),
+  answer: z.string().max(400_000),
+  model: z.string().min(1).max(200).nullable(),
+})
+export type ImportedTurnView = Wire<typeof importedTurn>
+
 const sharedConversation = z.strictObject({
   title: z.string(),
   shared_at: time,
@@ -604,9 +612,11 @@ export const consoleAnswers: Answers = {
   'GET conversation-search': conversationSearch,
   'GET conversations/:id': openConversation.extend({
     ...settled,
+    imported: z.array(importedTurn).describe('What it begins with that was imported.'),
     turns: z.array(turn),
   }),
   'PATCH conversations/:id': settledConversation,
+  'POST imported-conversations': settledConversation,
   'POST conversations/:id/share': settledConversation,
   'DELETE conversations/:id/share': settledConversation,
   'GET shared/:token': sharedConversation,

@@ -207,7 +207,7 @@ function unknownKey(text: string): string {
 
 // The body.
 
-/** Enough for every body of these tables. */
+/** Enough for every body of these tables that names no bound of its own. */
 const maxBodyBytes = 65_536
 
 /** The body, checked by the route's closed schema. Throws `invalid_request` with the field's name. */
@@ -217,7 +217,8 @@ async function bodyOf(parts: HttpParts, request: Request, route: RouteSpec<unkno
   if (method === 'GET' || method === 'HEAD') return undefined
   const isEmpty = Number(headers.get('content-length') ?? 0) === 0 && !headers.has('transfer-encoding')
   if (!route.body && isEmpty) return undefined
-  const small = { ...limits, maxBodyBytes: Math.min(limits.maxBodyBytes, maxBodyBytes) }
+  const most = Math.min(limits.maxBodyBytes, route.maxBodyBytes ?? maxBodyBytes)
+  const small = { ...limits, maxBodyBytes: most }
   refuseByHeaders(headers, small)
   // Forms of other pages can send text/plain without a preflight, but not JSON.
   if (!/^application\/json\s*(;|$)/i.test(headers.get('content-type') ?? ''))

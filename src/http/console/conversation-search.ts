@@ -68,10 +68,16 @@ export const conversationSearchRoute: ConsoleRoute = ownRoute(
 )
 
 async function snippetOf(
-  { responses }: HttpParts,
-  { account, lastResponse }: ConversationRecord,
+  { responses, conversations }: HttpParts,
+  { id, account, lastResponse }: ConversationRecord,
   words: readonly string[],
 ): Promise<string | undefined> {
+  const imported = await conversations.importedTurns(account, id)
+  const found = textWith(
+    imported.flatMap(({ question, answer }) => [question, answer]),
+    words,
+  )
+  if (found !== undefined) return found
   if (lastResponse === null) return undefined
   const chain = await responses.conversation(wholeAccount(account), lastResponse, mostBytes)
   if (chain.kind !== 'whole') return undefined
@@ -96,13 +102,19 @@ export function snippetIn(
     const lower = json.toLowerCase()
     // Most texts are no match, and need not be parsed to know that.
     if (!words.every((word) => lower.includes(JSON.stringify(word).slice(1, -1)))) continue
-    const text = textsIn(JSON.parse(json)).find((each) => {
-      const small = each.toLowerCase()
-      return words.every((word) => small.includes(word))
-    })
-    if (text !== undefined) return cutAround(text, words[0]!)
+    const found = textWith(textsIn(JSON.parse(json)), words)
+    if (found !== undefined) return found
   }
   return undefined
+}
+
+/** Where all of the words stand in one of the texts; undefined if they do not. */
+function textWith(texts: readonly string[], words: readonly string[]): string | undefined {
+  const text = texts.find((each) => {
+    const small = each.toLowerCase()
+    return words.every((word) => small.includes(word))
+  })
+  return text === undefined ? undefined : cutAround(text, words[0]!)
 }
 
 /** What was said: the texts of messages, and not the ids and names around them. */

@@ -14,7 +14,7 @@ import type { StoredResponse } from '../../responses/response-store.ts'
 import { readPermit } from '../intake/read-body.ts'
 import { mostRead, outputOf } from '../../responses/recall.ts'
 import type { HttpParts } from '../parts.ts'
-import { chatSettings, type ConversationView, type SettledConversationView } from './answers.ts'
+import { chatSettings, importedTurn, type ConversationView, type SettledConversationView } from './answers.ts'
 import { type SignedInAsked, type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 /** Kept per account; older ones are deleted. */
@@ -32,6 +32,13 @@ const placed = {
   settings: chatSettings.nullable().optional(),
 }
 const newConversation = z.strictObject({ title, model: model.optional(), ...placed })
+/** Of one imported conversation: it is read whole, and goes along with the first question that continues it. */
+const mostImportedBytes = 1024 ** 2
+const importedConversation = z.strictObject({
+  title,
+  folder: folder.optional(),
+  turns: z.array(importedTurn).min(1).max(2_000),
+})
 const changes = z.strictObject({
   ...placed,
   title: title.optional(),
@@ -57,21 +64,29 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       body: newConversation,
     },
     async ({ parts, account, body }) => {
-      const at = parts.now()
       const conversation: OpenConversation = {
-        id: `conv_${Bun.randomUUIDv7().replaceAll('-', '')}`,
-        account: account.id,
-        title: body.title,
+        ...newRecord(account.id, body.title, parts.now()),
         model: body.model ?? null,
-        lastResponse: null,
         folder: body.folder ?? null,
         pinned: body.pinned ?? false,
         settings: body.settings ?? null,
-        share: null,
-        createdAt: at,
-        updatedAt: at,
       }
       await parts.conversations.add(conversation, mostConversations)
+      return settledObject(parts, conversation)
+    },
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'imported-conversations',
+      summary: 'Add a conversation from the export of another program',
+      status: 201,
+      body: importedConversation,
+      maxBodyBytes: mostImportedBytes,
+    },
+    async ({ parts, account, body }) => {
+      const conversation = { ...newRecord(account.id, body.title, parts.now()), folder: body.folder ?? null }
+      await parts.conversations.addImported(conversation, body.turns, mostConversations)
       return settledObject(parts, conversation)
     },
   ),
@@ -89,7 +104,13 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       if (!conversation) throw noSuchConversation()
       const responses = await chainOf(asked, conversation.lastResponse)
       const answering = answered.has(conversation.id)
-      return { ...settledObject(asked.parts, conversation), answering, turns: responses.map(turnObject) }
+      const imported = await asked.parts.conversations.importedTurns(asked.account.id, conversation.id)
+      return {
+        ...settledObject(asked.parts, conversation),
+        answering,
+        imported,
+        turns: responses.map(turnObject),
+      }
     },
   ),
   ownRoute(
@@ -131,6 +152,22 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
 ]
+
+function newRecord(account: string, name: string, at: number): OpenConversation {
+  return {
+    id: `conv_${Bun.randomUUIDv7().replaceAll('-', '')}`,
+    account,
+    title: name,
+    model: null,
+    lastResponse: null,
+    folder: null,
+    pinned: false,
+    settings: null,
+    share: null,
+    createdAt: at,
+    updatedAt: at,
+  }
+}
 
 /** The conversations in which an answer is being written. */
 async function answeredNow({ callsOf }: HttpParts, account: string): Promise<ReadonlySet<string | null>> {

@@ -26,6 +26,8 @@ export interface RouteSpec<Body> {
   readonly elevated?: true
   /** The schema of its body; without one it takes no body. */
   readonly body?: z.ZodType<Body>
+  /** Of its body; 64 KiB by default. */
+  readonly maxBodyBytes?: number
 }
 
 // Routes of the console's pages, under `/console/api/`.

@@ -76,7 +76,18 @@ export const shareRoutes: readonly ConsoleRoute[] = [
       const { response, at } = conversation.share
       const chain = await chainOf(asked, account.id, response)
       if (!chain) throw notShared()
-      return { title: conversation.title, shared_at: iso(at), turns: chain.map(sharedTurn) }
+      const imported = await parts.conversations.importedTurns(account.id, conversation.id)
+      const before = imported.map(({ model, ...turn }) => ({
+        ...turn,
+        model: model ?? '',
+        files: [],
+        sources: [],
+      }))
+      return {
+        title: conversation.title,
+        shared_at: iso(at),
+        turns: [...before, ...chain.map(sharedTurn)],
+      }
     },
   ),
 ]

@@ -36,7 +36,7 @@ export const { background, backgroundEvents, creditLine, itemConversation, itemC
 export const { idempotency, identity, journal, keySpend, lot, managementKey, mcpServer, openCall } = tables
 export const { provisioned } = tables
 export const { passkey, paymentEvent, paymentRefund, paymentReversal, priceVersion, requestLog } = tables
-export const { savedPrompt } = tables
+export const { importedTurns, savedPrompt } = tables
 export const { requestTag, response, responsePart, server, session, signature, subscription } = tables
 export const { ticket, topUp, usageDay, usageMonth, usageProvider, usageTag, usageTagTotal, usageTotal } =
   tables

@@ -642,6 +642,7 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
     'DELETE conversations/:id': 'texts of the own chat',
     'POST conversations/:id/share': 'a link to one conversation, which reads nothing else',
     'DELETE conversations/:id/share': 'it revokes',
+    'POST imported-conversations': 'texts of the own chat',
     'POST prompts': 'texts of the own chat',
     'PATCH prompts/:id': 'texts of the own chat',
     'DELETE prompts/:id': 'texts of the own chat',

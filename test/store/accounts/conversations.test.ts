@@ -96,6 +96,18 @@ describe('conversations', () => {
     expect(await conversations.findShared('secret')).toBeUndefined()
   })
 
+  test('that were imported begin with their turns, which go with them', async () => {
+    const { conversations } = await fresh()
+    const turns = [{ question: 'Which?', answer: 'This.', model: 'gpt-4' }]
+    for (const id of ['a', 'b', 'c'])
+      await conversations.addImported(conversation(id, id.charCodeAt(0)), turns, 2)
+    expect(await conversations.importedTurns('anna', 'c')).toEqual(turns)
+    expect(await conversations.importedTurns('eve', 'c')).toEqual([])
+    expect(await conversations.importedTurns('anna', 'a')).toEqual([])
+    await conversations.remove('anna', 'c')
+    expect(await conversations.importedTurns('anna', 'c')).toEqual([])
+  })
+
   test('are gone once removed', async () => {
     const { conversations } = await fresh()
     await conversations.add(conversation('a', 1), 10)

@@ -460,7 +460,12 @@ describe('what lets somebody into an account, or acts for it', () => {
         ...unplaced,
       }
       await store.prompts.add({ id: `p_${name}`, account: id, name, text: 'Hello', changedAt: noon }, 10)
-      await conversations.add({ ...conversation, lastResponse: null, createdAt: noon, updatedAt: noon }, 10)
+      const turns = [{ question: 'Q', answer: 'A', model: null }]
+      await conversations.addImported(
+        { ...conversation, lastResponse: null, createdAt: noon, updatedAt: noon },
+        turns,
+        10,
+      )
     }
     const idOf = async (name: string) => (await accounts.findAccount(`${name}@example.org`))!.id
     return { store, dir, anna: await idOf('anna'), berta: await idOf('berta') }
@@ -515,6 +520,10 @@ describe('what lets somebody into an account, or acts for it', () => {
       // With the conversations end the prompts.
       expect((await store.prompts.list(anna)).length).toBe(ended.has('conversations') ? 0 : 1)
       expect((await store.prompts.list(berta)).length).toBe(1)
+      const importedOf = (account: string, name: string) =>
+        store.conversations.importedTurns(account, `conv_${name}`)
+      expect((await importedOf(anna, 'anna')).length).toBe(ended.has('conversations') ? 0 : 1)
+      expect((await importedOf(berta, 'berta')).length).toBe(1)
     },
   )
 
@@ -566,6 +575,7 @@ describe('what lets somebody into an account, or acts for it', () => {
       'group_member',
       // They end with the conversations.
       'saved_prompt',
+      'imported_turns',
       // What was asked and answered: read with an id that only its caller knows, or as the log of the account.
       'request_log',
       'usage_day',

@@ -141,6 +141,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
       conversations() {
         sql.dropConversations.run(account)
         sql.dropPrompts.run(account)
+        sql.dropImported.run(account)
       },
     }
     for (const kind of endedBy[change]) ends[kind]()
@@ -374,6 +375,7 @@ function statements(database: Database) {
     dropTickets: write('DELETE FROM ticket WHERE account = ? AND kind = ? AND used_at IS NULL'),
     dropAllTickets: write('DELETE FROM ticket WHERE account = ?'),
     dropConversations: write('DELETE FROM conversation WHERE account = ?'),
+    dropImported: write('DELETE FROM imported_turns WHERE account = ?'),
     dropPrompts: write('DELETE FROM saved_prompt WHERE account = ?'),
     dropDeliveries: write(
       'DELETE FROM webhook_delivery WHERE webhook IN (SELECT id FROM webhook WHERE account = ?)',

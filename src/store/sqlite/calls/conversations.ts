@@ -5,6 +5,7 @@ import type {
   ConversationChanges,
   ConversationRecord,
   ConversationStore,
+  ImportedTurn,
   OpenConversation,
   PromptStore,
   SavedPrompt,
@@ -37,7 +38,19 @@ export class SqliteConversations implements ConversationStore {
     orUnavailable(() => {
       this.#sql().add.run(id, account, title, model, lastResponse, ...placed, createdAt, updatedAt)
       this.#sql().forget.run(account, account, most)
+      this.#sql().forgetImported.run(account, account)
     })
+  }
+
+  addImported(conversation: OpenConversation, turns: readonly ImportedTurn[], most: number): void {
+    const { id, account } = conversation
+    orUnavailable(() => this.#sql().addImported.run(id, account, JSON.stringify(turns)))
+    this.add(conversation, most)
+  }
+
+  importedTurns(account: string, id: string): readonly ImportedTurn[] {
+    const row = orUnavailable(() => this.#sql().imported.get(id, account))
+    return row ? (JSON.parse(row.turns) as ImportedTurn[]) : []
   }
 
   change(
@@ -64,6 +77,7 @@ export class SqliteConversations implements ConversationStore {
 
   remove(account: string, id: string): OpenConversation | undefined {
     const row = orUnavailable(() => this.#sql().remove.get(id, account))
+    if (row) orUnavailable(() => this.#sql().removeImported.run(id, account))
     return row ? openRecordOf(row) : undefined
   }
 }
@@ -113,6 +127,19 @@ function conversationStatements(database: Database) {
     forget: database.prepare(
       `DELETE FROM conversation WHERE account = ? AND id IN (SELECT id FROM conversation WHERE account = ?
        ORDER BY pinned DESC, ${order} LIMIT -1 OFFSET ?)`,
+    ) as Statement,
+    addImported: database.prepare(
+      'INSERT INTO imported_turns (conversation, account, turns) VALUES (?,?,?)',
+    ) as Statement,
+    imported: database.prepare<Row<'importedTurns', 'turns'>, [string, string]>(
+      'SELECT turns FROM imported_turns WHERE conversation = ? AND account = ?',
+    ),
+    removeImported: database.prepare(
+      'DELETE FROM imported_turns WHERE conversation = ? AND account = ?',
+    ) as Statement,
+    forgetImported: database.prepare(
+      `DELETE FROM imported_turns WHERE account = ?
+       AND conversation NOT IN (SELECT id FROM conversation WHERE account = ?)`,
     ) as Statement,
     change: database.prepare<
       Row<'conversation'>,
