@@ -697,4 +697,9 @@ ALTER TABLE "management_key" ADD COLUMN "scope" text COLLATE "C";CREATE INDEX "p
 );
 CREATE INDEX "imported_turns_account" ON "imported_turns" USING btree ("account");`,
   },
+  {
+    name: '0007_chains_of_providers',
+    sql: `DROP INDEX "lot_expiry";ALTER TABLE "usage_provider" DROP CONSTRAINT "usage_provider_day_provider_channel_model_pk";ALTER TABLE "usage_provider" ADD COLUMN "chain" bigint NOT NULL;ALTER TABLE "usage_provider" ADD CONSTRAINT "usage_provider_day_provider_channel_model_chain_pk" PRIMARY KEY("day","provider","channel","model","chain");CREATE INDEX "lot_expiry" ON "lot" USING btree ("expires_at") WHERE live = 1 and expires_at is not null;
+`,
+  },
 ]

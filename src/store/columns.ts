@@ -20,6 +20,8 @@ export const bytes = <Name extends string>(name: Name) => blob(name).$type<Uint8
 
 /** A column whose name is a word of SQL in one of the databases. */
 export const columnOf = (name: string) => sql.raw(name)
+/** Lots that expire, of those with something left. */
+export const isEnding = sql`live = 1`
 /** A condition as a flag says it. */
 export const flagOf = (condition: SQL) => sql`(${condition})`
 /** Whether the text of a column begins otherwise. */

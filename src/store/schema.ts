@@ -84,7 +84,7 @@ function ledgerTables(c: typeof columns) {
     (t) => [
       c.uniqueIndex('lot_source').on(t.source),
       c.partialIndex('lot_live', sql`live = 1`, t.account),
-      c.partialIndex('lot_expiry', sql`live = 1`, t.expiresAt),
+      c.partialIndex('lot_expiry', c.isEnding, t.expiresAt),
       c.index('lot_account').on(t.account, t.pool, t.expiresAt),
       // Every borrowing call has a loan lot: sums over other lots must not read those.
       c.partialIndex('lot_owned', c.beginsOtherwise('id', 'line_'), t.account),
@@ -613,9 +613,10 @@ function recordTables(c: typeof columns) {
       provider: c.string('provider').notNull(),
       channel: c.string('channel').notNull(),
       model: c.string('model').notNull(),
+      ...c.shared.usageTotal(),
       ...usageFigures(),
     },
-    (t) => [c.primaryKey({ columns: [t.day, t.provider, t.channel, t.model] })],
+    (t) => [c.primaryKey({ columns: [t.day, t.provider, t.channel, t.model, ...c.shared.chain(t)] })],
   )
 
   /** What calls with a tag have come to, by day: one row for each tag of a call, in the transaction that ends it. */

@@ -174,7 +174,7 @@ export class GroupDraft implements GroupWrites {
     const chain = this.#chain.id
     this.#sum('usageDays', { account, day, key, model }, added)
     this.#sum('usageTotals', { day, channel, model, chain }, added)
-    if (provider !== '') this.#sum('usageProviders', { day, provider, channel, model }, added)
+    if (provider !== '') this.#sum('usageProviders', { day, provider, channel, model, chain }, added)
     const ofMonth = this.#sum('usageMonths', { month: startOfMonth(at), account, key }, added)
     const { daysOfMonths } = this.#group
     daysOfMonths.set(ofMonth, (daysOfMonths.get(ofMonth) ?? 0) | bitOfDay(at))
@@ -319,7 +319,7 @@ function endedRow(
     absorbed,
     estimated: end.receipt?.estimated ? 1 : 0,
     upstream_id: end.receipt?.served?.upstreamId ?? null,
-    receipt: receiptText(end.receipt, end.attempts, open),
+    receipt: receiptText(end.receipt, end.attempts, open.priceVersion),
     in_group: groupText(open.inGroup),
     settle_chain: end.tx === null ? null : chain,
     settle_tx: end.tx,

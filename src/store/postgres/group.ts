@@ -104,7 +104,10 @@ const parts = {
     sets: ', days = usage_month.days | excluded.days',
   }),
   usageTotals: addTo('usage_total', 'day bigint, channel text, model text, chain bigint'),
-  usageProviders: addTo('usage_provider', 'day bigint, provider text, channel text, model text'),
+  usageProviders: addTo(
+    'usage_provider',
+    'day bigint, provider text, channel text, model text, chain bigint',
+  ),
   usageTags: addTo('usage_tag', 'account text, tag text, day bigint, value text, key text, model text'),
   usageTagTotals: addTo(
     'usage_tag_total',

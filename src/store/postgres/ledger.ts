@@ -191,10 +191,11 @@ async function read<T>({ reads }: Parts, act: () => Promise<T>): Promise<T> {
 
 async function findExpiring(reads: Connection, now: number): Promise<readonly string[]> {
   const rows = await reads.send<{ readonly account: string }>(
-    'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= $1 AND remaining > pinned',
+    'SELECT account FROM lot WHERE live = 1 AND expires_at <= $1 AND remaining > pinned',
     [BigInt(now)],
   )
-  return rows.map(({ account }) => account)
+  // Not distinct in SQL: the planner would read an index by account, and so all lots that have something left.
+  return [...new Set(rows.map(({ account }) => account))]
 }
 
 async function findAbandoned(

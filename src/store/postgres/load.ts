@@ -31,13 +31,20 @@ interface WalletRow {
   readonly calls: string | null
 }
 
+// A plan that is made while a table is small may read all of it and filter, and is kept while it grows. Behind OFFSET 0 the
+// rows of one name are looked up whatever the planner takes the table for.
+const lookUp = (select: string) => `CROSS JOIN LATERAL (${select} OFFSET 0)`
+
 const listIn = (parameter: string) =>
   `(SELECT value COLLATE "C" AS name FROM json_array_elements_text(${parameter}::text::json))`
 
 const walletsText = `WITH wanted AS MATERIALIZED (
     SELECT name AS account FROM ${listIn('$1')} AS accounts
-    UNION SELECT o.account FROM ${listIn('$2')} AS calls JOIN open_call AS o ON o.id = calls.name)
-  SELECT wanted.account, head.version, head.at,
+    UNION SELECT o.account FROM ${listIn('$2')} AS calls
+      ${lookUp('SELECT account FROM open_call WHERE open_call.id = calls.name')} AS o)
+  SELECT wanted.account,
+    (SELECT version FROM wallet_head WHERE wallet_head.account = wanted.account) AS version,
+    (SELECT at FROM wallet_head WHERE wallet_head.account = wanted.account) AS at,
     (SELECT coalesce(sum(debt), 0)::bigint FROM wallet WHERE wallet.account = wanted.account) AS debt,
     (SELECT most FROM credit_line WHERE credit_line.account = wanted.account) AS line,
     (SELECT json_build_array(id, expires_at::text)::text FROM lot
@@ -49,7 +56,7 @@ const walletsText = `WITH wanted AS MATERIALIZED (
     (SELECT json_agg(json_build_array(id, key, hold::text, pins, funding, model, price_version, key_limit::text,
          key_window::text, owner, lease_until::text, opened_at::text, progress, tags, in_group))::text
        FROM open_call AS o WHERE o.account = wanted.account) AS calls
-  FROM wanted LEFT JOIN wallet_head AS head ON head.account = wanted.account`
+  FROM wanted`
 
 /** The wallets of these accounts, and of those in which these calls are open. */
 export async function loadWallets(
@@ -153,11 +160,14 @@ export interface KeyFigures {
 }
 
 const keysText = `WITH asked AS (SELECT name AS key FROM ${listIn('$1')} AS keys),
-  first AS (SELECT asked.key, coalesce(one.lineage, one.id) AS id FROM asked JOIN api_key AS one ON one.id = asked.key),
+  first AS (
+    SELECT asked.key, one.id FROM asked
+    ${lookUp('SELECT coalesce(lineage, id) AS id FROM api_key WHERE api_key.id = asked.key')} AS one),
   line AS MATERIALIZED (
     SELECT key, key AS relative FROM asked
     UNION SELECT key, id FROM first
-    UNION SELECT first.key, younger.id FROM first JOIN api_key AS younger ON younger.lineage = first.id)
+    UNION SELECT first.key, younger.id FROM first
+      ${lookUp('SELECT id FROM api_key WHERE api_key.lineage = first.id')} AS younger)
   SELECT line.key, line.relative,
     (SELECT json_agg(json_build_array(day::text, spent::text))::text FROM key_spend WHERE key_spend.key = line.relative) AS days,
     (SELECT coalesce(sum(hold), 0)::bigint FROM open_call WHERE open_call.key = line.relative) AS held
@@ -201,7 +211,8 @@ export interface LoadedBudget extends ToldBudget {
 
 const budgetsText = `SELECT asked.scope, asked."window", b.spent, b.held, b.version
   FROM json_to_recordset($1::text::json) AS asked (scope text COLLATE "C", "window" bigint)
-  LEFT JOIN budget_spend AS b ON b.scope = asked.scope AND b."window" = asked."window"`
+  LEFT JOIN LATERAL (
+    SELECT * FROM budget_spend AS b WHERE b.scope = asked.scope AND b."window" = asked."window" OFFSET 0) AS b ON true`
 
 export async function loadBudgets(
   connection: Connection,
@@ -232,7 +243,7 @@ export async function loadSources(
   type GrantRow = Row<'lot', 'id' | 'account' | 'pool' | 'granted' | 'granted_at' | 'expires_at' | 'source'>
   const rows = await connection.send<GrantRow>(
     `SELECT id, account, pool, granted, granted_at, expires_at, source
-     FROM ${listIn('$1')} AS sources JOIN lot ON lot.source = sources.name`,
+     FROM ${listIn('$1')} AS sources ${lookUp('SELECT * FROM lot WHERE lot.source = sources.name')} AS lot`,
     [JSON.stringify(sources)],
   )
   return new Map(rows.map((row) => [row.source, grantOf(row)]))
@@ -250,7 +261,8 @@ export async function loadCorrections(
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, CorrectionRow>> {
   const rows = await connection.send<CorrectionRow>(
-    `SELECT id, account, kind, lot, taken, debt FROM ${listIn('$1')} AS ids JOIN correction ON correction.id = ids.name`,
+    `SELECT id, account, kind, lot, taken, debt FROM ${listIn('$1')} AS ids
+     ${lookUp('SELECT * FROM correction WHERE correction.id = ids.name')} AS correction`,
     [JSON.stringify(ids)],
   )
   return new Map(rows.map((row) => [row.id, row]))
@@ -275,7 +287,7 @@ export async function loadLots(
     `SELECT account, json_build_array(id, pool, granted::text, remaining::text, pinned::text, expired::text,
          refunded::text, granted_at::text, expires_at::text)::text AS cells,
        (SELECT coalesce(sum(taken + debt), 0)::bigint FROM correction WHERE correction.lot = lot.id) AS refunded
-     FROM ${listIn('$1')} AS ids JOIN lot ON lot.id = ids.name`,
+     FROM ${listIn('$1')} AS ids ${lookUp('SELECT * FROM lot WHERE lot.id = ids.name')} AS lot`,
     [JSON.stringify(lots)],
   )
   return new Map(

@@ -48,6 +48,7 @@ describeOnPostgres('the migrations of PostgreSQL', () => {
       'chain tx',
       'journal chain',
       'journal version',
+      'usage_provider chain',
       'usage_tag_total chain',
       'usage_total chain',
       'wallet_head account',

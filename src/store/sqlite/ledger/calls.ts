@@ -103,7 +103,7 @@ export class CallTable {
       absorbed,
       end.receipt?.estimated ? 1 : 0,
       end.receipt?.served?.upstreamId ?? null,
-      receiptText(end.receipt, end.attempts, open),
+      receiptText(end.receipt, end.attempts, open.priceVersion),
       groupText(open.inGroup),
       end.tx,
       open.tags,
