@@ -116,6 +116,13 @@ export function Requests() {
         <Button onClick={() => void list.refetch()} busy={list.isRefetching}>
           {t('Refresh')}
         </Button>
+        <a
+          href={addressOf(`/console/api/requests.csv?${chosen}`)}
+          download
+          className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
+        >
+          CSV
+        </a>
       </PageHead>
       <LiveCalls />
       <form

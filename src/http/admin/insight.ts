@@ -6,15 +6,21 @@ import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { type AdminRoute, adminRoute, iso } from '../console/route.ts'
-import { lastMoment, requestDetail, requestPage, requestParameters, time } from '../console/requests.ts'
+import {
+  lastMoment,
+  requestColumns,
+  requestDetail,
+  requestFile,
+  requestPage,
+  requestParameters,
+  time,
+} from '../console/requests.ts'
 import { whileOpen } from '../intake/read-body.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
-import { adminUsageParameters, csvResponse, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
+import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
 import { requestIdOf } from '../../protocols/openai-responses/inbound/encode.ts'
-import { csvLine, csvLines } from '../../text/csv.ts'
-import { placeOf } from '../v1/request-views.ts'
 import type { Found } from '../../observe/search.ts'
 import type { Page } from '../docs/operation.ts'
 import type {
@@ -32,6 +38,7 @@ const logParameters = requestParameters.extend({
   id: text.optional().describe('The request id of a call, or the id of its response.'),
   account: text.optional().describe('The id of the account, or its address.'),
 })
+const operatorColumns = requestColumns.toSpliced(2, 0, 'account', 'account_email')
 const fileParameters = logParameters.omit({ cursor: true, limit: true })
 const searchParameters = z.strictObject({
   q: z.string().trim().min(1, 'It takes a text.').max(300, 'It has at most 300 characters.'),
@@ -81,7 +88,10 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get the same as CSV, all of it',
       query: fileParameters,
     },
-    ({ parts, request }) => requestFile(parts, queryOf(fileParameters, request), request.signal),
+    ({ parts, request }) => {
+      const asked = queryOf(fileParameters, request)
+      return requestFile(operatorColumns, (page) => allRequests(parts, { ...asked, ...page }, request.signal))
+    },
   ),
   adminRoute(
     {
@@ -275,56 +285,6 @@ async function withAddress<Row extends { readonly account: string | null }>(
 ): Promise<Row & { readonly account_email: string | null }> {
   const account = row.account === null ? undefined : await accounts.findAccount(row.account)
   return { ...row, account_email: account?.email ?? null }
-}
-
-const rowsOfPiece = 200
-const requestColumns = [
-  'ended_at',
-  'id',
-  'account',
-  'account_email',
-  'key',
-  'key_name',
-  'channel',
-  'model',
-  'provider',
-  'status',
-  'code',
-  'ending',
-  'prompt_tokens',
-  'completion_tokens',
-  'cost',
-  'attempts',
-  'first_byte_ms',
-  'total_ms',
-  'tags',
-] as const
-
-/** All pages as a file: it is made as fast as the client reads it, and ends with it. */
-function requestFile(parts: HttpParts, asked: z.infer<typeof fileParameters>, signal: AbortSignal): Response {
-  const encoder = new TextEncoder()
-  let cursor: Asked['cursor']
-  const body = new ReadableStream<Uint8Array>(
-    {
-      start: (controller) => controller.enqueue(encoder.encode(csvLine(requestColumns))),
-      async pull(controller) {
-        const page = await allRequests(parts, { ...asked, cursor, limit: rowsOfPiece }, signal)
-        const cells = page.data.map((row) => ({ ...row, tags: tagsCell(row.tags) }))
-        controller.enqueue(encoder.encode(csvLines(requestColumns, cells)))
-        if (page.next_cursor === null) controller.close()
-        else cursor = placeOf(page.next_cursor)
-      },
-    },
-    { highWaterMark: 0 },
-  )
-  return csvResponse(body, 'requests.csv')
-}
-
-/** As the header has them. */
-function tagsCell(tags: Readonly<Record<string, string>>): string {
-  return Object.entries(tags)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(',')
 }
 
 function auditView(report: AuditReport | DayAudit): AuditView {

@@ -9,7 +9,8 @@ import type { LoggedRequest, RequestQuery } from '../../observe/call-log.ts'
 import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { cursorText, placeOf, requestObject, requestWhole } from '../v1/request-views.ts'
-import { accountUsage, accountUsageCsv, tagFilter } from '../v1/usage.ts'
+import { csvLine, csvLines } from '../../text/csv.ts'
+import { accountUsage, accountUsageCsv, csvResponse, tagFilter } from '../v1/usage.ts'
 import type { Page, RefusalView, RequestDetailView, RequestRowView } from './answers.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 
@@ -26,6 +27,13 @@ export const requestRoutes: readonly ConsoleRoute[] = [
     { method: 'GET', path: 'requests', summary: 'Its calls, the newest first' },
     ({ parts, account, request }) =>
       requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }, request.signal),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'requests.csv', summary: 'The same as a file, all of it' },
+    ({ parts, account, request }) => {
+      const asked = { ...queryOf(fileParameters, request), account: account.id }
+      return requestFile(requestColumns, (page) => requestPage(parts, { ...asked, ...page }, request.signal))
+    },
   ),
   ownRoute(
     { method: 'GET', path: 'requests/:id', summary: 'One call, with its receipt or why it was refused' },
@@ -76,6 +84,8 @@ export const requestParameters = z.strictObject({
   to: lastMoment.optional().describe('In place of `until`: a time, or a UTC day, which is included.'),
 })
 
+const fileParameters = requestParameters.omit({ cursor: true, limit: true })
+
 type Asked = z.infer<typeof requestParameters> & {
   readonly id?: string | undefined
   readonly account?: string | undefined
@@ -96,6 +106,62 @@ export async function requestPage(
     has_more: next !== null,
     next_cursor: next === null ? null : cursorText(next),
   }
+}
+
+const rowsOfPiece = 200
+
+/** Of a file of calls. */
+export const requestColumns: readonly string[] = [
+  'ended_at',
+  'id',
+  'key',
+  'key_name',
+  'channel',
+  'model',
+  'provider',
+  'status',
+  'code',
+  'ending',
+  'prompt_tokens',
+  'completion_tokens',
+  'cost',
+  'attempts',
+  'first_byte_ms',
+  'total_ms',
+  'tags',
+]
+
+/** All pages as a file: it is made as fast as the client reads it. `pageOf` ends with the client. */
+export function requestFile(
+  columns: readonly string[],
+  pageOf: (place: Pick<Asked, 'cursor' | 'limit'>) => Promise<Page<RequestRowView>>,
+): Response {
+  const encoder = new TextEncoder()
+  let cursor: Asked['cursor']
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(csvLine(columns))),
+      async pull(controller) {
+        const page = await pageOf({ cursor, limit: rowsOfPiece })
+        const cells = page.data.map(({ stream: _, detail: __, ...row }) => ({
+          ...row,
+          tags: tagsCell(row.tags),
+        }))
+        controller.enqueue(encoder.encode(csvLines(columns, cells)))
+        if (page.next_cursor === null) controller.close()
+        else cursor = placeOf(page.next_cursor)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return csvResponse(body, 'requests.csv')
+}
+
+/** As the header has them. */
+function tagsCell(tags: Readonly<Record<string, string>>): string {
+  return Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(',')
 }
 
 /** One call of an account, or of any account if none is given. Throws `not_found`, also for another account's call. */

@@ -96,6 +96,12 @@ describe('requests', () => {
     const { json } = await anna.get(`requests/${String(data[0]!['id'])}`)
     expect(json['data']).toMatchObject({ receipt: { state: 'settled' }, refusal: null })
     expect((await rows(anna, 'requests?channel=app')).data).toEqual([])
+    const answer = await fetch(`${lab.weir.origin}/console/api/requests.csv?model=sim/echo`, {
+      headers: { cookie: anna.cookie! },
+    })
+    const file = (await answer.text()).trimEnd().split('\r\n')
+    expect(file[0]).toStartWith('ended_at,id,key,')
+    expect(file.slice(1).map((line) => line.split(',')[1])).toEqual(data.map(({ id }) => String(id)))
   })
 
   test.each([
