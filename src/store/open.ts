@@ -33,7 +33,7 @@ import { SqliteSubscriptions, SqliteVouchers } from './sqlite/payments/vouchers.
 import { SqlitePayments } from './sqlite/payments/top-ups.ts'
 import { SqliteWebhooks } from './sqlite/notify/webhooks.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
-import { UsageDays } from './sqlite/ledger/usage-days.ts'
+import { UsageDays } from './sqlite/ledger/calls.ts'
 import { SqliteFinder } from './sqlite/search.ts'
 import { Reports } from './beside.ts'
 import { figuresOf, SqliteSpending, SqliteUpkeep } from './sqlite/database/upkeep.ts'

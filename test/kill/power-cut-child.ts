@@ -7,7 +7,7 @@ import { defaultGroupLimits, LogSync } from '../../src/store/commits/durability.
 import { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
-import { UsageDays } from '../../src/store/sqlite/ledger/usage-days.ts'
+import { UsageDays } from '../../src/store/sqlite/ledger/calls.ts'
 import type { Acknowledged, CommitOrder } from './power-cut.ts'
 
 const [dataDir, order, calls, lanes] = process.argv.slice(2) as [string, CommitOrder, string, string]

@@ -8,7 +8,7 @@ import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
 import type { Stage } from './stage.ts'
 import type { System } from './system.ts'
-import { UsageDays } from '../../src/store/sqlite/ledger/usage-days.ts'
+import { UsageDays } from '../../src/store/sqlite/ledger/calls.ts'
 
 /** Something that was asked of the ledger. */
 export interface Issue {

@@ -12,7 +12,7 @@ import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { day, grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
-import { UsageDays } from '../../../src/store/sqlite/ledger/usage-days.ts'
+import { UsageDays } from '../../../src/store/sqlite/ledger/calls.ts'
 
 const opened: Store[] = []
 const dirs: TempDir[] = []

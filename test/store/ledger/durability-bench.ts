@@ -5,7 +5,7 @@ import { usd } from '../../../src/credits/money.ts'
 import { defaultGroupLimits, type GroupLimits } from '../../../src/store/commits/durability.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
-import { UsageDays } from '../../../src/store/sqlite/ledger/usage-days.ts'
+import { UsageDays } from '../../../src/store/sqlite/ledger/calls.ts'
 import { grantOf, noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 

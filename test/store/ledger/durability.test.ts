@@ -13,7 +13,7 @@ import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
 import { grantOf, holdOf, noon, servedBySim, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { forge, forgeries } from './forgeries.ts'
-import { UsageDays } from '../../../src/store/sqlite/ledger/usage-days.ts'
+import { UsageDays } from '../../../src/store/sqlite/ledger/calls.ts'
 import { processorMs } from '../../support/processor-time.ts'
 
 const opened: Store[] = []

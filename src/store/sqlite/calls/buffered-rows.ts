@@ -6,7 +6,7 @@ import type { RequestLog, RequestLogRow } from '../../../observe/call-log.ts'
 import { BulkInsert } from '../ledger/journal.ts'
 import type { BufferedRows } from '../ledger/ledger-store.ts'
 import { isOutage } from '../database/sqlite.ts'
-import type { UsageDays } from '../ledger/usage-days.ts'
+import type { UsageDays } from '../ledger/calls.ts'
 
 // The request log: written once there are enough rows, or after a quarter of a second. Each batch writes the pages of
 // four indexes, which is dear for the few rows of one group.
