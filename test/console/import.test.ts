@@ -1,14 +1,9 @@
 // Exports of other programs become conversations of the chat: what was said is taken, on the branch that was shown last;
 // a file that is none is refused, and loses nothing.
 
-import { describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { expect, test } from 'bun:test'
 import { exportOf, readExport, turnsOf } from '../../src/console/chat/exports.ts'
 import { importedTurns, newAnswer, requestFor } from '../../src/console/chat/thread.ts'
-import { browserPath } from '../support/browser.ts'
-import { tempDir } from '../support/tmp.ts'
-import { openedConsole } from './opened.ts'
-import { accessibilityFaults, clean, seen } from './visitor.ts'
 
 const node = (parent: string | null, role: string, text: string, more: object = {}) => ({
   parent,
@@ -174,60 +169,4 @@ test('several messages of one side are one, and an answer may come first', () =>
     null,
     ['assistant', 'user', 'assistant', 'user'],
   ])
-})
-
-describe.skipIf(browserPath === null)('an import', () => {
-  const console = openedConsole()
-
-  test('stores what can be stored, names the rest, and is continued like any other', async () => {
-    using dir = tempDir('weir-import-')
-    const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
-    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
-    await page.goto('/console/chat')
-    await page.getByRole('button', { name: 'Import' }).click()
-    const file = page.getByLabel('File of the export')
-    writeFileSync(dir.join('bad.json'), 'PK no json')
-    await file.setInputFiles(dir.join('bad.json'))
-    await page.getByRole('alert').getByText('The file is not JSON.').waitFor()
-    const long = { title: 'Long', mapping: { a: node(null, 'user', 'x'.repeat(500_000)) } }
-    writeFileSync(dir.join('conversations.json'), JSON.stringify([long, ...chatGpt]))
-    await file.setInputFiles(dir.join('conversations.json'))
-    await page
-      .getByText('ChatGPT: 1 of 2 conversations are imported. 1 hold nothing that was said.')
-      .waitFor()
-    await page.getByRole('list', { name: 'Left out' }).getByText('It is larger than 1 MB.').waitFor()
-    const faults = [...(await accessibilityFaults(page))]
-    await page.keyboard.press('Escape')
-
-    const list = page.getByRole('navigation', { name: 'Conversations' })
-    await list
-      .locator('details')
-      .filter({ hasText: 'ChatGPT' })
-      .getByRole('link', { name: /Rivers/ })
-      .click()
-    await page.locator('article').getByText('The Nile.').waitFor()
-    expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0)
-    await page.getByLabel('Message').fill('Thank you.')
-    await page.keyboard.press('Enter')
-    await page.getByTestId('cost').waitFor()
-    await page.reload()
-    await page.getByTestId('cost').waitFor()
-    const articles = await page.locator('article').allInnerTexts()
-    expect(articles.map((text) => text.split('\n')[1]?.trim())).toHaveLength(3)
-    expect(articles[0]).toContain('The Nile.')
-    expect(articles[2]).toContain('Thank you.')
-    await page.getByRole('searchbox', { name: 'Search conversations' }).fill('nile')
-    await page
-      .getByRole('region', { name: 'In what was said' })
-      .getByRole('link', { name: /Rivers/ })
-      .waitFor()
-    const saved = page.waitForEvent('download')
-    await page.getByRole('button', { name: 'Conversation as JSON' }).click()
-    const text = await Bun.file((await (await saved).path())!).text()
-    expect(readExport(text).conversations[0]!.turns).toHaveLength(3)
-    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
-  }, 60_000)
 })
