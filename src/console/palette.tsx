@@ -7,7 +7,6 @@ import { pickModel } from './chat/picked-model.ts'
 import { chooseLanguage, language, languages, t } from './strings/text.ts'
 import { Combobox } from './ui/combobox.tsx'
 import { Dialog } from './ui/kit.tsx'
-import { chooseTheme, themeNames, themes } from './ui/theme.ts'
 
 interface PaletteProps {
   readonly places: readonly { readonly path: string; readonly name: string }[]
@@ -71,11 +70,6 @@ export function Palette({ places, actions, onClose }: PaletteProps) {
       { id: 'new chat', name: t('New chat'), run: go('/chat') },
       { id: 'compare', name: t('Two models side by side'), run: go('/chat/compare') },
       ...actions.map(({ name, run }) => ({ id: `action ${name}`, name, run })),
-      ...themes.map((theme) => ({
-        id: `theme ${theme}`,
-        name: t('Theme: {name}', { name: t(themeNames[theme]) }),
-        run: () => chooseTheme(theme),
-      })),
       ...languages
         .filter(([code]) => code !== language())
         .map(([code, name]) => ({

@@ -1,10 +1,9 @@
 // The frame around every page: navigation, the account, and keyboard shortcuts.
 
-import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect, useId, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { SessionView } from '../http/console/answers.ts'
 import { call, takeSession, useCredits } from './api/call.ts'
-import { Palette } from './palette.tsx'
 import { t, usdShort } from './strings/text.ts'
 import { BrandLinks } from './ui/brand.tsx'
 import { Button, Dialog, Logo } from './ui/kit.tsx'
@@ -146,6 +145,9 @@ function placeOf(path: string): Place | undefined {
     .toSorted((a, b) => b.path.length - a.path.length)[0]
 }
 
+/** With the pages, which are loaded after the sign-in. */
+const Palette = lazy(async () => ({ default: (await import('./pages/pages.tsx')).Palette }))
+
 export function Shell({ session, children }: { session: SessionView; children: ReactNode }) {
   const [path, navigate] = useLocation()
   const [help, setHelp] = useState(false)
@@ -228,15 +230,21 @@ export function Shell({ session, children }: { session: SessionView; children: R
       </main>
       <ElevationDialog />
       {finding && (
-        <Palette
-          places={placesFor(session)}
-          actions={[
-            { name: t('Keyboard shortcuts'), run: () => setHelp(true) },
-            { name: folded ? t('Unfold the menu') : t('Fold the menu'), run: () => setFolded(!folded) },
-            { name: t('Sign out'), run: signOut },
-          ]}
-          onClose={() => setFinding(false)}
-        />
+        <Suspense>
+          <Palette
+            places={placesFor(session)}
+            actions={[
+              { name: t('Keyboard shortcuts'), run: () => setHelp(true) },
+              { name: folded ? t('Unfold the menu') : t('Fold the menu'), run: () => setFolded(!folded) },
+              ...themes.map((theme) => ({
+                name: t('Theme: {name}', { name: t(themeNames[theme]) }),
+                run: () => chooseTheme(theme),
+              })),
+              { name: t('Sign out'), run: signOut },
+            ]}
+            onClose={() => setFinding(false)}
+          />
+        </Suspense>
       )}
       {help && <Shortcuts all={placesFor(session)} onClose={() => setHelp(false)} />}
     </div>

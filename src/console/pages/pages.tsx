@@ -17,6 +17,9 @@ import { Settings } from './settings.tsx'
 import { WebhooksPage } from './webhooks.tsx'
 import { Usage } from './usage.tsx'
 
+/** Here, since it is loaded with what only a signed-in reader needs. */
+export { Palette } from '../palette.tsx'
+
 export default function Pages() {
   return (
     <Switch>
