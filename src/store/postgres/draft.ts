@@ -188,7 +188,8 @@ export class GroupDraft implements GroupWrites {
 
   /** Gives the name of the row that it was added to. */
   #sum(table: UsageTable, key: UsageSums['key'], added: UsageAdded): string {
-    const name = JSON.stringify([table, ...Object.values(key).map(String)])
+    // None of the texts has a NUL.
+    const name = `${table}\0${Object.values(key).join('\0')}`
     let sums = this.#group.usage.get(name)
     if (!sums) {
       const tokens = { input_tokens: 0, output_tokens: 0 }
