@@ -4,7 +4,6 @@
 import { type AccountStore, type ApiKey, keyState, windowStart } from '../accounts/account.ts'
 import { type GroupStore, scopeOf, windowAt } from '../accounts/group.ts'
 import { remainingIn } from '../credits/balance.ts'
-import { startOfNextMonth } from '../credits/calendar.ts'
 import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
 import type { AccountEvent, EventType, WebhookStore } from './webhook.ts'
@@ -289,9 +288,7 @@ export function noticesOf(
   const available = remainingIn(balance, 'purchased', at)
   const isLow = purchased > 0n && available < limits.lowBalance
   const low: Notice[] = isLow ? [{ kind: 'balance_low', available, threshold: limits.lowBalance }] : []
-  const expiring = balance.lots.flatMap(({ id, pool, remaining, grantedAt, expiresAt }): Notice[] => {
-    // What ends with its month comes again with the next.
-    if (expiresAt === startOfNextMonth(grantedAt)) return []
+  const expiring = balance.lots.flatMap(({ id, pool, remaining, expiresAt }): Notice[] => {
     const ends = expiresAt !== null && expiresAt > at && expiresAt - at <= limits.expiringMs
     if (!ends || pool !== 'purchased' || remaining <= 0n) return []
     return [{ kind: 'lot_expiring', lot: id, remaining, expiresAt }]
