@@ -29,7 +29,7 @@ if (task === 'start') {
   handOver(bun, ['src/main.ts', 'serve', ...given])
 } else if (task === 'test') {
   const bun = foundBun()
-  install(bun, [], 'the libraries and what tests them (480 MB on disk)')
+  install(bun, [], 'the libraries and what tests them (600 MB on disk)')
   handOver(bun, ['test/run.ts', ...given])
 } else if (task === 'bun') {
   handOver(foundBun(), given)

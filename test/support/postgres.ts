@@ -2,7 +2,7 @@
 
 import { describe, test } from 'bun:test'
 import { spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { SQL } from 'bun'
@@ -32,7 +32,7 @@ export function describeOnPostgres(name: string, suite: () => void): void {
   if (programs !== undefined) describe(name, suite)
   else if (process.env['CI'] === 'true') {
     test(name, () => {
-      throw new Error('there is no PostgreSQL for this platform: see optionalDependencies in package.json')
+      throw new Error('there is no PostgreSQL for this platform: see devDependencies in package.json')
     })
   } else test.skip(`${name}: left out, npm has no PostgreSQL for this platform`, () => undefined)
 }
@@ -65,14 +65,17 @@ export async function emptyTables(admin: SQL): Promise<void> {
 }
 
 async function startServer(): Promise<string> {
-  const bin = join(programs!, 'bin')
   hydrate()
-  // Another user cannot look into a folder of ours that is closed to it, as the one for temporary files may be.
-  const room = existsSync('/dev/shm') ? '/dev/shm' : isRoot ? '/tmp' : tmpdir()
-  const folder = mkdtempSync(join(room, 'weir-postgres-'))
+  const folder = mkdtempSync(join(room(), 'weir-postgres-'))
   const data = join(folder, 'data')
   mkdirSync(data)
-  if (isRoot) for (const each of [folder, data]) chownSync(each, nobody, nobody)
+  let bin = join(programs!, 'bin')
+  if (isRoot) {
+    // Another user cannot look into a folder that is closed to it, as the project's own may be.
+    cpSync(programs!, join(folder, 'programs'), { recursive: true, verbatimSymlinks: true })
+    bin = join(folder, 'programs', 'bin')
+    for (const each of [folder, data]) chownSync(each, nobody, nobody)
+  }
   await run([join(bin, 'initdb'), '-D', data, '-U', 'weir', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'])
   const port = freePort()
   const options = {
@@ -92,6 +95,16 @@ async function startServer(): Promise<string> {
   return `postgres://weir@127.0.0.1:${port}`
 }
 
+/** A folder in memory, where that has room: a container may have little. Not the one for temporary files, which root may have closed to others. */
+function room(): string {
+  const memory = '/dev/shm'
+  if (existsSync(memory)) {
+    const { bavail, bsize } = statfsSync(memory)
+    if (bavail * bsize > 1024 ** 3) return memory
+  }
+  return isRoot ? '/tmp' : tmpdir()
+}
+
 /** npm keeps no links; what the package would do when it is installed, which is not allowed to packages here. */
 function hydrate(): void {
   const folder = dirname(programs!)
@@ -108,6 +121,7 @@ interface Begun {
 
 function begin(command: readonly string[]): Begun {
   const child = spawn(command[0]!, command.slice(1), {
+    cwd: '/',
     stdio: ['ignore', 'ignore', 'pipe'],
     ...(isRoot ? { uid: nobody, gid: nobody } : {}),
   })
