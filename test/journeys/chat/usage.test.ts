@@ -78,7 +78,7 @@ test('the CSV and the command have the same digits', async () => {
   const { data, totals } = await usage('?by=model')
   const csv = await (await read('/usage.csv?by=model')).text()
   const lines = csv.trimEnd().split('\r\n')
-  expect(lines[0]).toBe('day,group,label,calls,errors,input_tokens,output_tokens,cost,charged')
+  expect(lines[0]).toBe('day,group,label,calls,errors,input_tokens,output_tokens,cost,charged,average_ms')
   expect(lines.slice(1)).toEqual(
     data.map((row) =>
       Object.values(row)
