@@ -36,6 +36,29 @@ export function Origin({ source, origin }: { source: Source; origin: string }) {
   return <Badge>{t('set by {origin}', { origin })}</Badge>
 }
 
+/** Settings with where each comes from. */
+export function SettingsTable({
+  label,
+  settings,
+}: {
+  label: string
+  settings: KeptConfigurationView['settings']
+}) {
+  return (
+    <Table label={label} columns={[t('Setting'), t('Value'), t('From')]}>
+      {settings.map(({ setting, value, source, origin }) => (
+        <tr key={setting} className="align-top">
+          <td className="font-mono text-[12.5px]">{setting}</td>
+          <td className="font-mono text-[12.5px] wrap-anywhere">{shownValue(value)}</td>
+          <td>
+            <Origin source={source} origin={origin} />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
 // A change, with what it would do.
 
 interface ChangeProps {

@@ -14,6 +14,7 @@ import {
   LatestChange,
   Origin,
   type Settings,
+  SettingsTable,
   shownValue,
   TestDialog,
   useConfiguration,
@@ -136,20 +137,7 @@ function Routes({ config, onOpen }: PartProps) {
               >
                 {t('What happens now')}
               </Button>
-              <Button
-                small
-                aria-label={t('Test {name}', { name: entry.id })}
-                onClick={() => onOpen({ kind: 'test', model: entry.id })}
-              >
-                {t('Test')}
-              </Button>
-              <OfferToggle config={config} id={entry.id} onOpen={onOpen} />
-              <OwnActs
-                name={entry.id}
-                source={entry.source}
-                onChange={() => onOpen({ kind: 'route', entry })}
-                onTakeOut={() => onOpen(takeOut(entry.id, { models: { [entry.id]: null } }))}
-              />
+              <ModelActs kind="route" entry={entry} config={config} onOpen={onOpen} />
             </Acts>
           </li>
         ))}
@@ -160,6 +148,27 @@ function Routes({ config, onOpen }: PartProps) {
 
 function takeOut(name: string, settings: Settings): Open {
   return { kind: 'change', title: t('Take out {name}', { name }), settings }
+}
+
+function ModelActs({ kind, entry, config, onOpen }: PartProps & { kind: 'route' | 'model'; entry: Entry }) {
+  return (
+    <>
+      <Button
+        small
+        aria-label={t('Test {name}', { name: entry.id })}
+        onClick={() => onOpen({ kind: 'test', model: entry.id })}
+      >
+        {t('Test')}
+      </Button>
+      <OfferToggle config={config} id={entry.id} onOpen={onOpen} />
+      <OwnActs
+        name={entry.id}
+        source={entry.source}
+        onChange={() => onOpen({ kind, entry })}
+        onTakeOut={() => onOpen(takeOut(entry.id, { models: { [entry.id]: null } }))}
+      />
+    </>
+  )
 }
 
 /** What is not offered, by its own id; undefined where that is said elsewhere. */
@@ -337,20 +346,7 @@ function Entries({ config, onOpen }: PartProps) {
               </td>
               <td>
                 <Acts name={entry.id}>
-                  <Button
-                    small
-                    aria-label={t('Test {name}', { name: entry.id })}
-                    onClick={() => onOpen({ kind: 'test', model: entry.id })}
-                  >
-                    {t('Test')}
-                  </Button>
-                  <OfferToggle config={config} id={entry.id} onOpen={onOpen} />
-                  <OwnActs
-                    name={entry.id}
-                    source={entry.source}
-                    onChange={() => onOpen({ kind: 'model', entry })}
-                    onTakeOut={() => onOpen(takeOut(entry.id, { models: { [entry.id]: null } }))}
-                  />
+                  <ModelActs kind="model" entry={entry} config={config} onOpen={onOpen} />
                 </Acts>
               </td>
             </tr>
@@ -381,17 +377,7 @@ function Offer({ config, onOpen }: PartProps) {
         )
       }
     >
-      <Table label={t('What is offered')} columns={[t('Setting'), t('Value'), t('From')]}>
-        {set.map(({ setting, value, source, origin }) => (
-          <tr key={setting} className="align-top">
-            <td className="font-mono text-[12.5px]">{setting}</td>
-            <td className="font-mono text-[12.5px] wrap-anywhere">{shownValue(value)}</td>
-            <td>
-              <Origin source={source} origin={origin} />
-            </td>
-          </tr>
-        ))}
-      </Table>
+      <SettingsTable label={t('What is offered')} settings={set} />
     </Section>
   )
 }

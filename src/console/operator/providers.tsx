@@ -24,8 +24,8 @@ import {
   ChangeDialog,
   isWrittenElsewhere,
   LatestChange,
-  Origin,
   type Settings,
+  SettingsTable,
   shownValue,
   TestDialog,
   useConfiguration,
@@ -356,17 +356,7 @@ function SetSettings({ provider: { settings } }: { provider: Provider }) {
   if (settings.length === 0) return null
   return (
     <Section title={t('What is set')}>
-      <Table label={t('What is set')} columns={[t('Setting'), t('Value'), t('From')]}>
-        {settings.map(({ setting, value, source, origin }) => (
-          <tr key={setting} className="align-top">
-            <td className="font-mono text-[12.5px]">{setting}</td>
-            <td className="font-mono text-[12.5px] wrap-anywhere">{shownValue(value)}</td>
-            <td>
-              <Origin source={source} origin={origin} />
-            </td>
-          </tr>
-        ))}
-      </Table>
+      <SettingsTable label={t('What is set')} settings={settings} />
       {settings.some(({ source }) => isWrittenElsewhere(source)) && (
         <p className="mt-2 text-[13px] text-muted">
           {t('What a file, a variable or a flag says wins, and is changed there.')}
