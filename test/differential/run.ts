@@ -82,19 +82,16 @@ function bodyOf(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   })
 }
 
-/** Without what differs from call to call whoever serves it: ids, times, addresses, and how long it took. */
+/** Without what differs from call to call whoever serves it: ids, whose call it was, times, addresses, and how long it took. */
 function settled(text: string): string {
-  return (
-    text
-      .replace(/[0-9a-f]{24,32}/g, 'ID')
-      // Whose call it was: each of the two has a key and an account of its own.
-      .replace(/acct_[0-9a-f]+/g, 'ACCOUNT')
-      .replace(/"key":"\w+"/g, '"key":"KEY"')
-      .replace(/127\.0\.0\.1:\d+(\/(?:old|new))?/g, 'HERE')
-      .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
-      .replace(/"(created|created_at|completed_at)":\d+/g, '"$1":0')
-      .replace(/"((?:\w+_)?ms)":\d+/g, '"$1":0')
-  )
+  return text
+    .replace(/[0-9a-f]{24,32}/g, 'ID')
+    .replace(/acct_[0-9a-f]+/g, 'ACCOUNT')
+    .replace(/"key":"\w+"/g, '"key":"KEY"')
+    .replace(/127\.0\.0\.1:\d+(\/(?:old|new))?/g, 'HERE')
+    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+    .replace(/"(created|created_at|completed_at)":\d+/g, '"$1":0')
+    .replace(/"((?:\w+_)?ms)":\d+/g, '"$1":0')
 }
 
 const told = ['content-type', 'x-weir-provider', 'x-weir-model', 'x-weir-warnings', 'retry-after']
