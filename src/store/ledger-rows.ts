@@ -27,7 +27,7 @@ import type { Row } from './schema.ts'
 export function receiptText(
   facts: ReceiptFacts | null,
   attempts: readonly Attempt[],
-  priceVersion: string,
+  open: Pick<OpenCall, 'model' | 'priceVersion'>,
 ): string | null {
   // A call that served nothing only has attempts.
   if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
@@ -35,14 +35,17 @@ export function receiptText(
   const stored: Writable<StoredReceipt> = {
     usage: usageFacts(usage),
     lines: lines.map(lineFacts),
-    served: served && servedFacts(served, priceVersion),
+    served: served && servedFacts(served, open),
   }
   if (overLimit) stored.overLimit = true
   return JSON.stringify(stored)
 }
 
 /** Nearly always the first attempt is the only one: of that, two numbers say what the rest does not. */
-function servedFacts(served: Served, priceVersion: string): StoredServed {
+function servedFacts(
+  served: Served,
+  { model, priceVersion }: Pick<OpenCall, 'model' | 'priceVersion'>,
+): StoredServed {
   const { provider, upstreamModel, stream, attempts, firstByteMs, totalMs, finishReason } = served
   const stored: Writable<StoredServed> = {
     provider,
@@ -52,6 +55,7 @@ function servedFacts(served: Served, priceVersion: string): StoredServed {
     totalMs,
     finishReason,
   }
+  if (served.model !== undefined && served.model !== model) stored.model = served.model
   if (served.priceVersion !== priceVersion) stored.priceVersion = served.priceVersion
   if (served.unpriced !== undefined && served.unpriced.length > 0) stored.unpriced = served.unpriced
   if (served.route !== undefined) stored.route = served.route
@@ -324,7 +328,7 @@ export function usageAddedBy(
     account: open.inGroup?.person ?? account,
     at: end.at,
     key: open.key,
-    model: open.model,
+    model: servedModel(end.receipt?.served) ?? open.model,
     calls: 1,
     errors: failed ? 1 : 0,
     inputTokens: promptTokens(usage),
@@ -337,6 +341,11 @@ export function usageAddedBy(
     timed: state === 'settled' ? 1 : 0,
     ms: state === 'settled' ? Math.max(0, end.at - open.openedAt) : 0,
   }
+}
+
+/** The model that has served a call; undefined for the one that it was held for. */
+function servedModel(served: Served | null | undefined): string | undefined {
+  return served?.model ?? served?.route?.model
 }
 
 /** Who answered a call, or was asked last; empty if nobody was. */

@@ -171,7 +171,7 @@ function makeCalls(database: Database, { calls, keys, accounts, days }: Scale, n
       overLimit: false,
     },
     [],
-    servedBySim.priceVersion,
+    { model: 'sim/echo', priceVersion: servedBySim.priceVersion },
   )!
   const written = receipt.replaceAll('"0"', `"' || cost || '"`)
   database.run(

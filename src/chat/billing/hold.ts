@@ -196,10 +196,7 @@ const roundsAhead = 4n
  */
 const plenty = 16n
 
-/**
- * What a model thinks before it answers is billed and cannot be seen: a slow one writes so many tokens a second, once it
- * has read the prompt.
- */
+/** Thoughts that cannot be seen are billed: a slow model writes so many tokens a second, once it has read the prompt. */
 const thoughtsPerSecond = 20
 const readingMs = 2_000
 
@@ -297,7 +294,7 @@ export class Hold {
     return this.#round
   }
 
-  /** Who serves the call; the first candidate until one has answered. */
+  /** Who serves the call; at first the first candidate. */
   get candidate(): Candidate {
     return this.#candidate
   }
@@ -620,6 +617,7 @@ export class Hold {
         ending: outcome.ending,
         served: {
           provider: provider.id,
+          model: model.id,
           upstreamModel: offer.upstream,
           upstreamId: outcome.upstreamId ?? null,
           priceVersion: offer.price.version,

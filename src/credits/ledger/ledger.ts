@@ -193,6 +193,8 @@ export type Ending =
 /** Who served the call and how long it took, for the receipt. */
 export interface Served {
   readonly provider: string
+  /** Missing where it is the model that the call was held for. */
+  readonly model?: string | undefined
   readonly upstreamModel: string
   readonly upstreamId: string | null
   readonly priceVersion: string

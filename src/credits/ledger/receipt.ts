@@ -108,7 +108,7 @@ export function receiptOf(record: CallRecord): Receipt {
   return {
     id: record.call,
     object: 'generation',
-    model: served?.route?.model ?? record.model,
+    model: served?.model ?? served?.route?.model ?? record.model,
     route: served?.route
       ? { id: served.route.id, reason: served.route.reason, passed_over: served.route.passedOver }
       : null,

@@ -320,7 +320,7 @@ function endedRow(
     absorbed,
     estimated: end.receipt?.estimated ? 1 : 0,
     upstream_id: end.receipt?.served?.upstreamId ?? null,
-    receipt: receiptText(end.receipt, end.attempts, open.priceVersion),
+    receipt: receiptText(end.receipt, end.attempts, open),
     in_group: groupText(open.inGroup),
     settle_chain: end.tx === null ? null : chain,
     settle_tx: end.tx,

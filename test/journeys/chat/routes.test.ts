@@ -108,6 +108,27 @@ test('a member that fails is passed over: the answer, the charge and the receipt
   expect(next.headers.get('x-weir-model')).toBe('second/m; route="fast"; reason=session')
 })
 
+test.each<[string, Record<string, unknown>]>([
+  ['a route', { model: 'fast', session_id: 'counted' }],
+  ['a list of the client', { model: 'first/m', models: ['second/m'] }],
+])('usage and receipt name the member of %s that served', async (_, body) => {
+  const calls = async () => {
+    const answer = await getAs(`${lab.weir.baseUrl}/usage?by=model`, lab.weir.key)
+    const { data } = (await answer.json()) as { data: { group: string; calls: number }[] }
+    return Object.fromEntries(data.map(({ group, calls: times }) => [group, times]))
+  }
+  const before = await calls()
+  fault = { kind: 'status', status: 503 }
+  try {
+    const { model, ...more } = body
+    const { requestId } = await lab.ask(String(model), more)
+    expect(await receipt(requestId)).toMatchObject({ model: 'second/m' })
+    expect(await calls()).toEqual({ ...before, 'second/m': (before['second/m'] ?? 0) + 1 })
+  } finally {
+    fault = undefined
+  }
+})
+
 test('a call without a route has none on its receipt', async () => {
   const { requestId } = await lab.ask('first/m')
   expect(await receipt(requestId)).toMatchObject({ model: 'first/m', route: null })

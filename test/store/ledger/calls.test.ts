@@ -49,7 +49,7 @@ function rowWith(receipt: string | null, upstreamId: string | null): Row<'call'>
 
 function kept(served: Served) {
   const facts = { usage, lines, served, overLimit: false }
-  return receiptText(facts, served.attempts, 'sim/echo@1')
+  return receiptText(facts, served.attempts, { model: 'sim/echo', priceVersion: 'sim/echo@1' })
 }
 
 test.each<[string, Partial<Served>]>([

@@ -106,7 +106,7 @@ export class CallTable {
       absorbed,
       end.receipt?.estimated ? 1 : 0,
       end.receipt?.served?.upstreamId ?? null,
-      receiptText(end.receipt, end.attempts, open.priceVersion),
+      receiptText(end.receipt, end.attempts, open),
       groupText(open.inGroup),
       end.tx,
       open.tags,
