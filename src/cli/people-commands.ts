@@ -60,6 +60,14 @@ export function groupCommands(weir: Command, run: Run): void {
     .requiredOption('--account <account>', 'id or e-mail address')
     .action(run(async () => (await import('./commands/groups.ts')).removeMember))
   group
+    .command('statement')
+    .description(
+      'what was spent in a group in a month, by person, key and model, and what came of its credit',
+    )
+    .argument('<group>', 'id or name')
+    .option('--month <month>', 'of UTC, such as 2026-11 (the current one)')
+    .action(run(async () => (await import('./commands/groups.ts')).groupStatement))
+  group
     .command('grant')
     .description('grant purchased credit to a group, which pays for its keys from then on')
     .argument('<group>', 'id or name')

@@ -1,4 +1,4 @@
-// `weir groups create|list|show|set|delete|add|remove|grant|adjust`
+// `weir groups create|list|show|set|delete|add|remove|grant|adjust|statement`
 
 import {
   budgetWindows,
@@ -8,9 +8,12 @@ import {
   isTimezone,
   type Member,
 } from '../../accounts/group.ts'
+import { monthNamed } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestBalance, parseUsd, type Pico } from '../../credits/money.ts'
 import * as acts from '../../http/admin/groups.ts'
 import type { GroupView, MemberView } from '../../http/console/answers.ts'
+import type { GroupStatementView } from '../../http/payments/answers.ts'
+import { groupStatementOf } from '../../http/payments/group-statements.ts'
 import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
@@ -261,4 +264,46 @@ function renderMembers(members: readonly MemberView[]): string {
     reserved_usd,
   ])
   return table(['MEMBER', 'ROLE', 'BUDGET USD', 'SPENT', 'RESERVED'], rows)
+}
+
+/** What a group has spent in a month, by person, key and model, and what came of its own credit. */
+export async function groupStatement(context: Context, invocation: Invocation): Promise<void> {
+  const name = invocation.option('month') ?? new Date(context.io.clock()).toISOString().slice(0, 7)
+  const month = monthNamed(name)
+  if (month === undefined)
+    throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(name)}`)
+  const view = await withStore(context, async (store) => {
+    const { statements, ledger, usage, groups, payments: paymentStore } = store
+    const parts = { statements, ledger, usage, groups, paymentStore, now: context.io.clock }
+    return groupStatementOf(parts, await findGroup(store, invocation.args[0] ?? ''), month)
+  })
+  print(context, { json: view, text: renderStatement(view) })
+}
+
+function renderStatement({ name, group, month, spent, credit, ...parts }: GroupStatementView): string {
+  const tableOf = (heading: string, rows: GroupStatementView['people']) =>
+    table(
+      [heading, 'CALLS', 'COST USD', 'CHARGED USD'],
+      rows.map(({ id, label, calls, cost_usd: cost, charged_usd: charged }) => [
+        id === null ? 'others' : label === null ? id || 'the app' : `${label} (${id})`,
+        String(calls),
+        cost,
+        charged,
+      ]),
+    )
+  const own =
+    credit === null
+      ? 'no credit of its own: its members pay'
+      : [
+          `opening ${credit.opening.balance}`,
+          ...credit.totals.map(({ kind, balance }) => `${kind} ${balance}`),
+          `closing ${credit.closing.balance}`,
+        ].join(', ')
+  return [
+    `${name} (${group}), ${month}, US dollars: ${spent.calls} calls, cost ${spent.cost_usd}, charged ${spent.charged_usd}`,
+    `credit: ${own}`,
+    tableOf('PERSON', parts.people),
+    tableOf('KEY', parts.keys),
+    tableOf('MODEL', parts.models),
+  ].join('\n\n')
 }

@@ -22,6 +22,7 @@ import {
   textOf,
 } from '../ui/kit.tsx'
 import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { GroupStatement } from './group-statement.tsx'
 
 export function Groups() {
   const [making, setMaking] = useState(false)
@@ -238,6 +239,7 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
         </Button>
       </div>
       <Members path={path} known="admin" />
+      <GroupStatement path={path} />
       {open === 'change' && groups.data && (
         <GroupForm existing={group} groups={groups.data} onClose={close} />
       )}

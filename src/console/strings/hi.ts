@@ -326,6 +326,12 @@ const credits: Readonly<Record<string, string>> = {
   'This is a receipt of a payment and no tax invoice.': 'यह भुगतान की रसीद है, कर चालान (टैक्स इनवॉइस) नहीं।',
   Month: 'महीना',
   'Every entry as CSV': 'हर प्रविष्टि CSV में',
+  'By day and person as CSV': 'दिन और व्यक्ति के अनुसार CSV में',
+  Person: 'व्यक्ति',
+  'all others': 'बाकी सब',
+  'No calls in this month.': 'इस महीने कोई कॉल नहीं।',
+  'credit of the group: {opening} before, {closing} after':
+    'समूह का क्रेडिट: पहले {opening}, बाद में {closing}',
   Statement: 'विवरण',
   'Statement for {month}': '{month} का विवरण',
   'The month is not over. Days are in UTC.': 'महीना अभी पूरा नहीं हुआ है। दिन UTC में हैं।',

@@ -23,6 +23,7 @@ import { findRoute } from '../intake/find-route.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import { paymentRoutes } from '../payments/admin.ts'
+import { groupStatementRoutes } from '../payments/group-statements.ts'
 import { adminStatementRoutes, statementRoutes } from '../payments/statements.ts'
 import { topUpRoutes, voucherRoutes } from '../payments/top-ups.ts'
 import { conversationSearchRoute } from './conversation-search.ts'
@@ -58,6 +59,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...accountMcpServerRoutes,
   ...paymentRoutes,
   ...adminStatementRoutes,
+  ...groupStatementRoutes,
   ...accountWebhookRoutes,
 ]
 

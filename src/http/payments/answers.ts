@@ -120,6 +120,41 @@ const statement = z.strictObject({
 })
 export type StatementView = Wire<typeof statement>
 
+const spentInGroup = z.strictObject({
+  calls: z.int(),
+  errors: z.int().describe('Of the calls: refused, without an answer, or broken off.'),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  cost_usd: money,
+  charged_usd: money.describe('What of the cost was paid, by the group or its people.'),
+})
+const spentBy = z
+  .array(
+    spentInGroup.extend({
+      id: z.string().nullable().describe('null for all others together'),
+      label: z.string().nullable(),
+    }),
+  )
+  .describe('They add up to `spent`.')
+
+const groupStatement = z.strictObject({
+  group: z.string(),
+  name: z.string(),
+  month: z.string().describe('Of UTC, such as `2026-11`'),
+  complete: z.boolean().describe('Whether the month is over'),
+  currency: z.literal('USD'),
+  spent: spentInGroup,
+  people: spentBy,
+  keys: spentBy,
+  models: spentBy,
+  days: z.array(spentInGroup.extend({ day: z.string() })),
+  credit: statement
+    .pick({ opening: true, closing: true, totals: true, days: true })
+    .nullable()
+    .describe('Of the credit of the group; null where it has none of its own.'),
+})
+export type GroupStatementView = Wire<typeof groupStatement>
+
 export const paymentAnswers: Answers = {
   'GET top-up-terms': data(terms),
   'GET top-ups': pageOf(topUp),
@@ -213,6 +248,7 @@ export const adminPaymentAnswers: Answers = {
   'POST top-ups/:id/refund': data(topUpDetail),
   'GET payment-events': data(z.array(event)),
   'GET accounts/:account/statements/:month': data(statement),
+  'GET groups/:group/statements/:month': data(groupStatement),
   'GET vouchers': data(z.array(voucher)),
   'POST vouchers': data(z.array(newVoucher)),
   'POST vouchers/:id/revoke': z.strictObject({ id: z.string(), revoked: z.literal(true) }),

@@ -80,7 +80,7 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-function askedMonth({ month: name = '' }: Readonly<Record<string, string>>): Month {
+export function askedMonth({ month: name = '' }: Readonly<Record<string, string>>): Month {
   const month = monthNamed(name)
   if (month !== undefined) return month
   const message = 'month takes a month such as 2026-11.'
@@ -158,10 +158,10 @@ function movementView(movement: Movement) {
 }
 
 /** An account that has done little in a long journal may wait for its first line. */
-function entriesFile(
+export function entriesFile(
   { statements, closeWhenIdle }: StatementParts & Pick<HttpParts, 'closeWhenIdle'>,
   request: Request,
-  { id }: Account,
+  { id }: Pick<Account, 'id'>,
   { name, from, to }: Month,
 ): Response {
   closeWhenIdle(request)

@@ -148,6 +148,67 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     expect(keys.find((each) => each['group'] === lab)).toMatchObject({ spent_usd: spent })
   })
 
+  test('the statement of a month says who has spent what, and what came of the credit of the group', async () => {
+    const month = new Date().toISOString().slice(0, 7)
+    const statement = async (id: string) =>
+      (await admin('GET', `groups/${id}/statements/${month}`)).json['data'] as Json
+    const lab = await groupWith({ name: 'statement-lab' })
+    await admin('POST', `groups/${lab}/grants`, { usd: '5', id: crypto.randomUUID() })
+    const paid = new Map<string, bigint>()
+    for (const [who, calls] of [
+      ['anna', 2],
+      ['berta', 1],
+    ] as const) {
+      await join(lab, who)
+      const key = await keyIn(lab, who)
+      for (let at = 0; at < calls; at++) {
+        const { requestId } = await call(key)
+        const charged = usd((await receipt(key, requestId))['charged'])
+        paid.set(who, (paid.get(who) ?? 0n) + charged)
+      }
+    }
+    const total = [...paid.values()].reduce((all, each) => all + each, 0n)
+    const said = await statement(lab)
+    const people = said['people'] as readonly Json[]
+    expect(people.map(({ id, label, calls, charged_usd }) => [id, label, calls, usd(charged_usd)])).toEqual(
+      expect.arrayContaining([
+        [accounts['anna'], expect.stringContaining('@'), 2, paid.get('anna')],
+        [accounts['berta'], expect.stringContaining('@'), 1, paid.get('berta')],
+      ]),
+    )
+    for (const part of ['people', 'keys', 'models', 'days'])
+      expect([
+        part,
+        (said[part] as readonly Json[]).reduce((all, each) => all + usd(each['charged_usd']), 0n),
+      ]).toEqual([part, total])
+    expect(said).toMatchObject({
+      group: lab,
+      name: 'statement-lab',
+      month,
+      complete: false,
+      spent: { calls: 3 },
+    })
+    const credit = said['credit'] as Json
+    expect(credit).toMatchObject({
+      opening: { balance: '0' },
+      totals: [{ kind: 'grant', balance: '5' }, { kind: 'settle' }],
+    })
+    expect(usd((credit['closing'] as Json)['balance'])).toBe(usd('5') - total)
+    const file = await fetch(`${weir.origin}/admin/v1/groups/${lab}/statements/${month}/spending.csv`, {
+      headers: { authorization: `Bearer ${operator}` },
+    })
+    expect((await file.text()).trimEnd().split('\n')).toHaveLength(3)
+    const printed = await weir.command('groups', 'statement', lab, '--month', month)
+    expect(printed.stdout).toContain('closing')
+    // Its people pay in a group without credit of its own.
+    const poor = await groupWith({})
+    await join(poor, 'anna')
+    await call(await keyIn(poor, 'anna'))
+    expect(await statement(poor)).toMatchObject({ spent: { calls: 1 }, credit: null })
+    expect((await admin('GET', `groups/${poor}/statements/2026`)).status).toBe(400)
+    expect((await admin('GET', `groups/grp_none/statements/${month}`)).status).toBe(404)
+  })
+
   test('calls at the same time, by two people in two groups and through every door, never pass the budget of the group above', async () => {
     const limit = '0.0003'
     const all = await groupWith({ budget_usd: limit, budget_window: 'day', timezone: 'America/New_York' })
