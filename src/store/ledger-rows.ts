@@ -328,7 +328,7 @@ export function usageAddedBy(
     account: open.inGroup?.person ?? account,
     at: end.at,
     key: open.key,
-    model: servedModel(end.receipt?.served) ?? open.model,
+    model: end.receipt?.served?.model ?? open.model,
     calls: 1,
     errors: failed ? 1 : 0,
     inputTokens: promptTokens(usage),
@@ -341,11 +341,6 @@ export function usageAddedBy(
     timed: state === 'settled' ? 1 : 0,
     ms: state === 'settled' ? Math.max(0, end.at - open.openedAt) : 0,
   }
-}
-
-/** The model that has served a call; undefined for the one that it was held for. */
-function servedModel(served: Served | null | undefined): string | undefined {
-  return served?.model ?? served?.route?.model
 }
 
 /** Who answered a call, or was asked last; empty if nobody was. */
