@@ -702,4 +702,8 @@ CREATE INDEX "imported_turns_account" ON "imported_turns" USING btree ("account"
     sql: `DROP INDEX "lot_expiry";ALTER TABLE "usage_provider" DROP CONSTRAINT "usage_provider_day_provider_channel_model_pk";ALTER TABLE "usage_provider" ADD COLUMN "chain" bigint NOT NULL;ALTER TABLE "usage_provider" ADD CONSTRAINT "usage_provider_day_provider_channel_model_chain_pk" PRIMARY KEY("day","provider","channel","model","chain");CREATE INDEX "lot_expiry" ON "lot" USING btree ("expires_at") WHERE live = 1 and expires_at is not null;
 `,
   },
+  {
+    name: '0008_order_of_accounts',
+    sql: `ALTER TABLE "account" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "account_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);ALTER TABLE "account_group" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "account_group_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);ALTER TABLE "api_key" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "api_key_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);CREATE UNIQUE INDEX "account_rowid" ON "account" USING btree ("rowid");CREATE UNIQUE INDEX "account_group_rowid" ON "account_group" USING btree ("rowid");`,
+  },
 ]

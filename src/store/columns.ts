@@ -39,6 +39,9 @@ export const shared = {
   call: () => ({}),
   budgetSpend: () => ({}),
   usageTotal: () => ({}),
+  /** The order in which rows were added, which SQLite has by itself. */
+  rowid: () => ({}),
+  rowidIndex: (_name: string, _table: object): [] => [],
   /** The chain of a table that has one, for its keys. */
   chain: (_table: object): [] => [],
   openCallIndexes: (_table: object): [] => [],

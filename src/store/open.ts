@@ -9,13 +9,7 @@ import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteDirectory } from './sqlite/accounts/directory.ts'
-import {
-  SqliteActs,
-  SqliteManagementKeys,
-  SqliteMcpServers,
-  SqliteProvisioning,
-  SqliteSettings,
-} from './sqlite/accounts/records.ts'
+import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
 import { SqliteBackground } from './sqlite/calls/background.ts'
 import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
@@ -31,7 +25,8 @@ import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { SqliteSubscriptions, SqliteVouchers } from './sqlite/payments/vouchers.ts'
 import { SqlitePayments } from './sqlite/payments/top-ups.ts'
-import { SqliteWebhooks } from './sqlite/notify/webhooks.ts'
+import { SqlWebhooks } from './sql/webhooks.ts'
+import { QueuedTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { UsageDays } from './sqlite/ledger/calls.ts'
 import { SqliteFinder } from './sqlite/search.ts'
@@ -182,6 +177,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     throw error
   }
 
+  const tables = new QueuedTables(database, ledger)
   const whenAccountsChange: (() => void)[] = []
   const accounts = new SqliteAccounts(database, clock, {
     onRotated: () => ledger.forgetKeys(),
@@ -198,16 +194,16 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     accounts,
     groups: accounts.groups,
     identities: new SqliteIdentities(database, () => accounts.forget()),
-    managementKeys: new SqliteManagementKeys(database),
-    provisioning: new SqliteProvisioning(database),
-    mcpServers: new SqliteMcpServers(database),
-    acts: new SqliteActs(database),
-    settings: new SqliteSettings(database),
+    managementKeys: new SqlManagementKeys(tables),
+    provisioning: new SqlProvisioning(tables),
+    mcpServers: new SqlMcpServers(tables),
+    acts: new SqlActs(tables),
+    settings: new SqlSettings(tables),
     reports: new SqliteReports(path),
     statements: new SqliteStatements(database),
     payments: new SqlitePayments(database),
     vouchers: new SqliteVouchers(database),
-    webhooks: new SqliteWebhooks(database),
+    webhooks: new SqlWebhooks(tables),
     subscriptions: new SqliteSubscriptions(database),
     idempotency: new SqliteIdempotency(database, ledger, { clock, owner: serveAs ?? '', isDead }),
     responses,

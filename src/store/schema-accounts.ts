@@ -26,8 +26,9 @@ export function accountTables(c: typeof columns) {
       deletedAt: c.time('deleted_at'),
       /** Purchased credit that it has each month; null for none. */
       monthlyCredit: c.money('monthly_credit'),
+      ...c.shared.rowid(),
     },
-    (t) => [c.uniqueIndex('account_email').on(t.email)],
+    (t) => [c.uniqueIndex('account_email').on(t.email), ...c.shared.rowidIndex('account_rowid', t)],
   )
 
   const ofAccount = () =>
@@ -72,6 +73,7 @@ export function accountTables(c: typeof columns) {
       sees: c.string('sees').notNull().default('own'),
       /** When the last call with it ended. */
       usedAt: c.time('used_at'),
+      ...c.shared.rowid(),
     },
     (t) => [
       c.index('api_key_account').on(t.account, t.createdAt, t.id),
@@ -100,9 +102,11 @@ export function accountTables(c: typeof columns) {
       warnAt: c.json('warn_at').notNull(),
       createdAt: c.time('created_at').notNull(),
       deletedAt: c.time('deleted_at'),
+      ...c.shared.rowid(),
     },
     (t) => [
       c.partialIndex('account_group_parent', sql`parent is not null`, t.parent),
+      ...c.shared.rowidIndex('account_group_rowid', t),
       c.check('account_group_window', sql`${c.columnOf('window')} in ('day', 'week', 'month', 'none')`),
       c.check('account_group_budget', sql`budget >= 0 and member_budget >= 0`),
     ],

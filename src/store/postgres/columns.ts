@@ -24,6 +24,7 @@ export const beginsOtherwise = (column: string, start: string) =>
   sql.raw(`${column} not like '${start.replaceAll('_', String.raw`\_`)}%'`)
 export const blockOfCalls: readonly SQL[] = []
 
+type RowidColumn = { readonly rowid: PgColumn }
 type ChainColumn = { readonly chain: PgColumn }
 
 export const shared = {
@@ -34,6 +35,8 @@ export const shared = {
   budgetSpend: () => ({ held: money('held').notNull(), version: whole('version').notNull() }),
   /** Totals are kept by chain: no process waits for another one's commit to add to the same row. */
   usageTotal: () => ({ chain: whole('chain').notNull() }),
+  rowid: () => ({ rowid: sequence('rowid').notNull() }),
+  rowidIndex: (name: string, { rowid }: RowidColumn) => [uniqueIndex(name).on(rowid)],
   chain: ({ chain }: ChainColumn) => [chain],
   openCallIndexes: ({ account, key }: { readonly account: PgColumn; readonly key: PgColumn }) => [
     index('open_call_account').on(account),

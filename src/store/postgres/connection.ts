@@ -2,8 +2,7 @@
 // between, and each is waited for only so long.
 
 import { type ReservedSQL, SQL } from 'bun'
-
-export type Value = string | bigint | null
+import type { Value } from '../sql/work.ts'
 
 /** How long a statement of the ledger may take: a server that hangs would leave it pending for ever. */
 export const ledgerDeadlineMs = 5_000
@@ -69,6 +68,22 @@ export class Connection {
     if (!client) return Promise.reject(new ConnectionLost('not connected'))
     // Queries are lazy: without `execute` they would go out in the order in which they are awaited.
     return this.#within(client.unsafe<Row[]>(text, [...values]).execute())
+  }
+
+  /** The same for a write: how many rows it has written. */
+  async write(text: string, values: readonly Value[]): Promise<number> {
+    const rows = await this.send<unknown>(text, values)
+    return Number((rows as unknown as { readonly count: number }).count)
+  }
+
+  /** Ends a transaction. False where the server has given it up before. */
+  async commit(): Promise<boolean> {
+    const done = await this.send<unknown>('COMMIT')
+    return (done as unknown as { readonly command: string }).command === 'COMMIT'
+  }
+
+  get isOpen(): boolean {
+    return this.#client !== undefined
   }
 
   /** Several statements without values, in one transaction of their own unless they say otherwise. */

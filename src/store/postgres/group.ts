@@ -2,7 +2,8 @@
 // versions of the wallets and budgets that were decided from, and by the ids of new calls. Where a guard fails nothing is
 // written, and the answer says which.
 
-import type { Connection, Value } from './connection.ts'
+import type { Value } from '../sql/work.ts'
+import type { Connection } from './connection.ts'
 
 type Cell = string | number | bigint | null
 

@@ -41,6 +41,8 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly owner: string
   readonly time: ClockParts
   readonly limits: GroupLimits
+  /** Work that has to be durable before the end of a call that is given now; undefined where there is none. */
+  readonly before?: () => Promise<unknown> | undefined
   /** The longest that a statement may take, milliseconds: then the connection counts as lost. */
   readonly deadlineMs: number
 }
@@ -67,7 +69,14 @@ export class PostgresLedger
       wallets,
       writes: draft,
       time,
-      commands: group,
+      commands: {
+        admit: (need, run) => group.admit(need, run),
+        decide: (need, haste, run) => group.decide(need, haste, run),
+        async conclude(need, run, record) {
+          await given.before?.()
+          return group.conclude(need, run, record)
+        },
+      },
       written: group,
       isDead: given.isDead,
       isRunning: given.isRunning,

@@ -36,6 +36,9 @@ describeOnPostgres('the migrations of PostgreSQL', () => {
     )
     expect(here).toEqual(expect.arrayContaining(there))
     expect(here.filter((name) => !there.includes(name)).toSorted()).toEqual([
+      'account rowid',
+      'account_group rowid',
+      'api_key rowid',
       'budget_spend held',
       'budget_spend version',
       'call settle_chain',

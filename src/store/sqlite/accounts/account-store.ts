@@ -18,15 +18,10 @@ import {
 import type { GroupStanding } from '../../../accounts/group.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atMost } from '../../../async/async.ts'
-import {
-  inTransaction,
-  numberOrNull,
-  orUnavailable,
-  recordReader,
-  sqliteCode,
-  whenNeeded,
-} from '../database/sqlite.ts'
-import { keyCreated, Outbox } from '../notify/webhooks.ts'
+import { inTransaction, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { numberOrNull, recordReader } from '../../sql/work.ts'
+import { addToOutbox, keyCreated } from '../../sql/webhooks.ts'
+import { SqliteTables } from '../database/tables.ts'
 import { SqliteGroups } from './group-store.ts'
 import type { Row } from '../../schema.ts'
 
@@ -58,7 +53,7 @@ interface AccountEvents {
 
 export class SqliteAccounts implements AccountStore {
   readonly #database: Database
-  readonly #outbox: Outbox
+  readonly #tables: SqliteTables
   readonly #clock: () => number
   readonly #events: AccountEvents
   readonly #sql: () => ReturnType<typeof statements>
@@ -75,7 +70,7 @@ export class SqliteAccounts implements AccountStore {
     this.#clock = clock
     this.#events = events
     this.#database = database
-    this.#outbox = new Outbox(database)
+    this.#tables = new SqliteTables(database)
     this.#sql = whenNeeded(() => statements(database))
     this.groups = new SqliteGroups(database, () => this.#drop(this.#standings))
   }
@@ -156,7 +151,7 @@ export class SqliteAccounts implements AccountStore {
   #insertKey(key: ApiKey, replaces: string | null, insert: () => Changes): boolean {
     const inserted = inTransaction(this.#database, () => {
       if (Number(insert().changes) !== 1) return false
-      this.#outbox.add(keyCreated(key, replaces))
+      this.#tables.drive(addToOutbox(keyCreated(key, replaces)))
       return true
     })
     this.#drop(this.#keys)

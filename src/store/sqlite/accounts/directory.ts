@@ -11,7 +11,8 @@ import type {
 } from '../../../accounts/account.ts'
 import { startOfMonth } from '../../../credits/calendar.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { numberOrNull, orUnavailable } from '../database/sqlite.ts'
+import { orUnavailable } from '../database/sqlite.ts'
+import { numberOrNull } from '../../sql/work.ts'
 import type { Row } from '../../schema.ts'
 import { accountOf } from './account-store.ts'
 

@@ -26,15 +26,8 @@ import type {
 } from '../../../credits/welcome.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { accountOf, sessionOf } from './account-store.ts'
-import {
-  inTransaction,
-  isSet,
-  numberOrNull,
-  orUnavailable,
-  recordReader,
-  sqliteCode,
-  whenNeeded,
-} from '../database/sqlite.ts'
+import { inTransaction, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { isSet, numberOrNull, recordReader } from '../../sql/work.ts'
 import type { Row } from '../../schema.ts'
 
 /** The tickets that sign in, or set a password. */

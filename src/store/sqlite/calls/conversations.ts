@@ -10,7 +10,8 @@ import type {
   PromptStore,
   SavedPrompt,
 } from '../../../responses/conversation-store.ts'
-import { isSet, orUnavailable, recordReader, whenNeeded } from '../database/sqlite.ts'
+import { orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { isSet, recordReader } from '../../sql/work.ts'
 import type { Row } from '../../schema.ts'
 
 type OpenRow = Row<'conversation'>

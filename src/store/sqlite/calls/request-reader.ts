@@ -10,7 +10,8 @@ import type {
   RequestQuery,
   RequestReader,
 } from '../../../observe/call-log.ts'
-import { isSet, numberOrNull, one, orUnavailable, recordReader } from '../database/sqlite.ts'
+import { one, orUnavailable } from '../database/sqlite.ts'
+import { isSet, numberOrNull, recordReader } from '../../sql/work.ts'
 import type { Row } from '../../schema.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */

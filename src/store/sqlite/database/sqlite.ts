@@ -315,44 +315,6 @@ export function whenNeeded<T>(make: () => T): () => T {
   return () => (made ??= make())
 }
 
-/** `created_at` is `createdAt`. */
-type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
-  ? `${Head}${Capitalize<CamelCase<Tail>>}`
-  : Name
-
-type RecordOf<R, By> = {
-  readonly [Column in keyof R & string as CamelCase<Column>]: Column extends keyof By
-    ? By[Column] extends (value: never) => infer Value
-      ? Value
-      : never
-    : R[Column]
-}
-
-/**
- * Makes the function that reads the records of a table: their names are in camel case, the values of the columns in `by`
- * are what these functions give, all others are as the database has them.
- */
-export const recordReader =
-  <R extends object>() =>
-  <By extends { readonly [Column in keyof R]?: (value: R[Column]) => unknown }>(by: By) =>
-  (row: R): RecordOf<R, By> => {
-    const readers = by as Readonly<Record<string, ((value: unknown) => unknown) | undefined>>
-    const fields = Object.entries(row).map(([column, value]) => {
-      const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
-      return [name, readers[column] ? readers[column](value) : value]
-    })
-    return Object.fromEntries(fields) as RecordOf<R, By>
-  }
-
-/** Whether a flag is 1. */
-export function isSet(flag: bigint): boolean {
-  return flag === 1n
-}
-
-export function numberOrNull(value: bigint | null): number | null {
-  return value === null ? null : Number(value)
-}
-
 // Renames files that are in the way instead of deleting them.
 
 /** An unused name for `path`: `<path>.<why>-<UTC time>`. */

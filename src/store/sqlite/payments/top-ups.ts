@@ -15,27 +15,22 @@ import type {
   TopUpFilter,
   UnpaidLimit,
 } from '../../../payments/top-up.ts'
-import {
-  inTransaction,
-  isSet,
-  numberOrNull,
-  orUnavailable,
-  recordReader,
-  whenNeeded,
-} from '../database/sqlite.ts'
-import { Outbox, topUpCredited } from '../notify/webhooks.ts'
+import { inTransaction, orUnavailable, whenNeeded } from '../database/sqlite.ts'
+import { isSet, numberOrNull, recordReader } from '../../sql/work.ts'
+import { addToOutbox, topUpCredited } from '../../sql/webhooks.ts'
+import { SqliteTables } from '../database/tables.ts'
 import type { Row } from '../../schema.ts'
 
 type Values = (string | number | bigint | null)[]
 
 export class SqlitePayments implements PaymentStore {
   readonly #database: Database
-  readonly #outbox: Outbox
+  readonly #tables: SqliteTables
   readonly #sql: () => ReturnType<typeof statements>
 
   constructor(database: Database) {
     this.#database = database
-    this.#outbox = new Outbox(database)
+    this.#tables = new SqliteTables(database)
     this.#sql = whenNeeded(() => statements(database))
   }
 
@@ -121,7 +116,7 @@ export class SqlitePayments implements PaymentStore {
   #write(before: TopUp, after: TopUp): TopUp {
     const numbered = before.creditedAt === null && after.creditedAt !== null && !after.test
     const receipt = numbered ? this.#nextReceipt(after.creditedAt) : before.receipt
-    if (numbered) this.#outbox.add(topUpCredited({ ...after, receipt }, after.creditedAt))
+    if (numbered) this.#tables.drive(addToOutbox(topUpCredited({ ...after, receipt }, after.creditedAt)))
     const { reference, url, state, paymentId, method, lot, refunded, problem, paidAt, creditedAt, id } = after
     const paid: Values = [reference, url, state, paymentId, method, lot, refunded, problem]
     this.#sql().change.run(...paid, receipt?.year ?? null, receipt?.number ?? null, paidAt, creditedAt, id)

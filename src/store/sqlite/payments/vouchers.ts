@@ -3,14 +3,8 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { Period, SubscriptionStore } from '../../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../../payments/vouchers.ts'
-import {
-  inTransaction,
-  numberOrNull,
-  orUnavailable,
-  recordReader,
-  sqliteCode,
-  whenNeeded,
-} from '../database/sqlite.ts'
+import { inTransaction, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
+import { numberOrNull, recordReader } from '../../sql/work.ts'
 import type { Row } from '../../schema.ts'
 
 export class SqliteVouchers implements VoucherStore {

@@ -1,0 +1,5 @@
+ALTER TABLE "account" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "account_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);--> statement-breakpoint
+ALTER TABLE "account_group" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "account_group_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);--> statement-breakpoint
+ALTER TABLE "api_key" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "api_key_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);--> statement-breakpoint
+CREATE UNIQUE INDEX "account_rowid" ON "account" USING btree ("rowid");--> statement-breakpoint
+CREATE UNIQUE INDEX "account_group_rowid" ON "account_group" USING btree ("rowid");

@@ -1,0 +1,60 @@
+// Everything that is kept on PostgreSQL. Nothing serves from it yet.
+
+import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
+import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
+import { SqlWebhooks } from '../sql/webhooks.ts'
+import type { Store } from '../store.ts'
+import { ledgerDeadlineMs } from './connection.ts'
+import { PostgresLedger } from './ledger.ts'
+import { PostgresTables } from './tables.ts'
+
+export interface PostgresOptions {
+  /** Milliseconds since 1970. */
+  readonly clock: () => number
+  /** The name in holds of this process, used once. */
+  readonly owner?: string
+  readonly group?: Partial<GroupLimits>
+  /** How far the clock may be behind the ledger's time. */
+  readonly clockBackMs?: number
+  /** Called when what was acknowledged is not there any more, or another process has taken over: this one has to end. */
+  readonly lost?: (error: unknown) => void
+}
+
+/** What a store on PostgreSQL has. */
+type PostgresStore = Pick<
+  Store,
+  'managementKeys' | 'provisioning' | 'mcpServers' | 'acts' | 'settings' | 'webhooks' | 'close'
+> & { readonly ledger: Omit<Store['ledger'], 'auditDay'> }
+
+const defaultClockBackMs = 3_600_000
+
+/** Connects to a database that has the tables of this program (migrate). Throws ConnectionLost where it cannot be reached. */
+export async function openOnPostgres(url: string, options: PostgresOptions): Promise<PostgresStore> {
+  const { clock, owner = `cli ${crypto.randomUUID()}`, group, clockBackMs = defaultClockBackMs } = options
+  const tables = new PostgresTables({ url })
+  await tables.open()
+  const ledger = await PostgresLedger.open({
+    url,
+    owner,
+    time: { clock, backMs: clockBackMs, stepped: () => undefined },
+    limits: { ...defaultGroupLimits, ...group },
+    deadlineMs: ledgerDeadlineMs,
+    isDead: () => false,
+    isRunning: () => false,
+    lost: options.lost,
+    before: () => tables.ordered,
+  })
+  return {
+    ledger,
+    managementKeys: new SqlManagementKeys(tables),
+    provisioning: new SqlProvisioning(tables),
+    mcpServers: new SqlMcpServers(tables),
+    acts: new SqlActs(tables),
+    settings: new SqlSettings(tables),
+    webhooks: new SqlWebhooks(tables),
+    async close() {
+      await tables.close()
+      await ledger.close()
+    },
+  }
+}

@@ -1,0 +1,211 @@
+// Drives work on PostgreSQL: each statement goes out when the answer to the one before has come. Several connections
+// share the work; a transaction has one for itself, and is begun again when another one was in its way.
+
+import type { Awaitable } from '../../async/async.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { unavailable } from '../commits/durability.ts'
+import {
+  AlreadyThere,
+  type StepResult,
+  type OrderedTables,
+  type Statement,
+  type Value,
+  type Work,
+} from '../sql/work.ts'
+import { Connection, ConnectionLost, stateOf } from './connection.ts'
+
+const connections = 4
+/** How often a transaction is begun again because another one was in its way. */
+const mostTries = 20
+/** The longest that a statement may take, milliseconds. */
+const deadlineMs = 10_000
+/** Between two tries of what must not be lost, milliseconds. */
+const retryMs = 250
+/** How long cached rows are trusted, milliseconds. */
+const trustMs = 250
+/** So many wait for a connection before more are refused. */
+const mostWaiting = 2_000
+
+export interface PostgresTablesParts {
+  readonly url: string
+  /** How many statements may be under way at once. */
+  readonly connections?: number
+}
+
+/** One that has been in another's way, or that the database has given up for it. */
+const raced: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
+/** A key that exists, a row that is missing, a rule of the table. */
+const refused: ReadonlySet<string> = new Set(['23505', '23503', '23514', '23502'])
+
+export class PostgresTables implements OrderedTables {
+  readonly #idle: Connection[] = []
+  readonly #all: Connection[] = []
+  readonly #waiting: ((connection: Connection) => void)[] = []
+  readonly #texts = new WeakMap<Statement<unknown>, string>()
+  /** Work that stands before whatever the ledger is given next. */
+  readonly #pending = new Set<Promise<unknown>>()
+  #heardAt = -Infinity
+  #closing = false
+
+  constructor({ url, connections: count = connections }: PostgresTablesParts) {
+    for (let n = 0; n < count; n++)
+      this.#all.push(new Connection(url, { deadlineMs, settings: [`statement_timeout = ${deadlineMs}`] }))
+    this.#idle.push(...this.#all)
+  }
+
+  /** Throws ConnectionLost when the server cannot be reached. */
+  async open(): Promise<void> {
+    await Promise.all(this.#all.map((connection) => connection.open()))
+  }
+
+  do<T>(work: () => Work<T>): Promise<T> {
+    return this.#with((connection) => this.#drive(connection, work()))
+  }
+
+  async together<T>(work: () => Work<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#with((connection) => this.#transaction(connection, work))
+      } catch (error) {
+        if (!raced.has(stateOf(error))) throw error
+        if (tries === mostTries) throw unavailable(error)
+        await Bun.sleep(Math.random() * 5 * tries)
+      }
+    }
+  }
+
+  admit<T>(work: () => Work<T>): Promise<T> {
+    return this.#note(this.together(work))
+  }
+
+  persist(...works: readonly (() => Work<unknown>)[]): Promise<void> {
+    return this.#note(this.#untilDone(works))
+  }
+
+  async #untilDone(works: readonly (() => Work<unknown>)[]): Promise<void> {
+    for (const work of works) {
+      while (!(await this.#isDone(work))) await Bun.sleep(retryMs)
+    }
+  }
+
+  async #isDone(work: () => Work<unknown>): Promise<boolean> {
+    try {
+      await this.together(work)
+      return true
+    } catch (error) {
+      const isOut = error instanceof GatewayError && error.code === 'store_unavailable'
+      if (!isOut || this.#closing) throw error
+      return false
+    }
+  }
+
+  #note<T>(done: Promise<T>): Promise<T> {
+    const ended = done.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#pending.add(ended)
+    void ended.then(() => this.#pending.delete(ended))
+    return done
+  }
+
+  /** Resolves when the work that was admitted or persisted before is done; undefined when it is. */
+  get ordered(): Promise<unknown> | undefined {
+    return this.#pending.size === 0 ? undefined : Promise.all(this.#pending)
+  }
+
+  /** A transaction is durable when it is answered. */
+  whenDurable<T>(value: T): Awaitable<T> {
+    return value
+  }
+
+  /** Others may always have written; what is cached is read again four times a second. */
+  changedElsewhere(): boolean {
+    const now = performance.now()
+    if (now - this.#heardAt < trustMs) return false
+    this.#heardAt = now
+    return true
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true
+    await this.ordered
+    await Promise.all(this.#all.map((connection) => connection.close()))
+  }
+
+  async #transaction<T>(connection: Connection, work: () => Work<T>): Promise<T> {
+    // Sent with the first statement of the work: they go out in this order.
+    const begun = connection.send('BEGIN ISOLATION LEVEL SERIALIZABLE')
+    try {
+      const [value] = await Promise.all([this.#drive(connection, work()), begun])
+      if (!(await connection.commit()))
+        throw new Error('a transaction went on after a statement that was refused')
+      return value
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) await connection.send('ROLLBACK')
+      throw error
+    }
+  }
+
+  async #drive<T>(connection: Connection, work: Work<T>): Promise<T> {
+    let next = work.next()
+    while (!next.done) {
+      const { statement, values, wants } = next.value
+      let answer: StepResult
+      try {
+        const text = this.#textOf(statement)
+        const sent = values.map(bindingOf)
+        answer = wants === 'count' ? await connection.write(text, sent) : await connection.send(text, sent)
+      } catch (error) {
+        const isTaken = refused.has(stateOf(error))
+        next = work.throw(isTaken ? new AlreadyThere('there is such a row', { cause: error }) : error)
+        continue
+      }
+      next = work.next(answer)
+    }
+    return next.value
+  }
+
+  #textOf(statement: Statement<unknown>): string {
+    const known = this.#texts.get(statement)
+    if (known !== undefined) return known
+    let n = 0
+    const text = statement.text
+      .replaceAll(/\?(\d*)/g, (_all, place: string) => `$${place === '' ? ++n : place}`)
+      .replaceAll(
+        /\bLIST\((\$\d+)\)/g,
+        '(SELECT value COLLATE "C" FROM json_array_elements_text($1::text::json))',
+      )
+    this.#texts.set(statement, text)
+    return text
+  }
+
+  /** On a connection of its own meanwhile. Throws `store_unavailable` where that is lost. */
+  async #with<T>(act: (connection: Connection) => Promise<T>): Promise<T> {
+    const connection = await this.#take()
+    try {
+      if (!connection.isOpen) await connection.renew()
+      return await act(connection)
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error
+      void connection.close()
+      throw unavailable(error)
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next(connection)
+      else this.#idle.push(connection)
+    }
+  }
+
+  #take(): Promise<Connection> | Connection {
+    const idle = this.#idle.pop()
+    if (idle) return idle
+    if (this.#waiting.length >= mostWaiting) throw unavailable(new Error('too much waits for the database'))
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+}
+
+/** Integers go as 8 bytes: a number would be taken for one of 4, or for a fraction. */
+function bindingOf(value: Value): Value {
+  return typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : value
+}

@@ -1,0 +1,319 @@
+// What accounts have besides keys of calls: keys of the admin API, what directories say, MCP servers, the log of operators'
+// acts, and settings that operators have changed. Keys of the admin API are few and rarely used: nothing is cached, and a
+// revocation holds at once.
+
+import type { Awaitable } from '../../async/async.ts'
+import type { SettingsRow, SettingsStore } from '../../accounts/console-settings.ts'
+import type { Act, ActFilter, ActLog, LoggedAct } from '../../accounts/identity/identity-store.ts'
+import type { ManagementKey, ManagementKeyStore, ManagementScope } from '../../accounts/management-key.ts'
+import type { Provisioned, ProvisionedKind, ProvisioningStore } from '../../accounts/provisioning.ts'
+import type { McpServerRow, McpServerStore } from '../../accounts/mcp-server.ts'
+import type { Row } from '../schema.ts'
+import { numberOrNull, recordReader, sql, type Statement, type Tables, type Work } from './work.ts'
+
+export class SqlManagementKeys implements ManagementKeyStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  insert(key: ManagementKey): Awaitable<boolean> {
+    return this.#tables.do(function* () {
+      const written = yield* managementKeys.insert.run(
+        key.id,
+        key.account,
+        key.name,
+        key.hash,
+        key.lastFour,
+        key.createdAt,
+        key.expiresAt,
+        key.revokedAt,
+        key.networks === null ? null : JSON.stringify(key.networks),
+        key.scope === 'admin' ? null : key.scope,
+      )
+      return written === 1
+    })
+  }
+
+  find(id: string): Awaitable<ManagementKey | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* managementKeys.find.first(id)
+      return row && keyOf(row)
+    })
+  }
+
+  list(account?: string): Awaitable<readonly ManagementKey[]> {
+    return this.#tables.do(function* () {
+      const rows =
+        account === undefined ? yield* managementKeys.list.all() : yield* managementKeys.listOf.all(account)
+      return rows.map(keyOf)
+    })
+  }
+
+  revoke(id: string, at: number): Awaitable<boolean> {
+    return this.#tables.do(function* () {
+      return (yield* managementKeys.revoke.run(at, id)) === 1
+    })
+  }
+
+  remove(id: string): Awaitable<void> {
+    return this.#tables.do(function* () {
+      yield* managementKeys.remove.run(id)
+    })
+  }
+}
+
+const managementKeys = {
+  insert: sql(
+    `INSERT INTO management_key (id, account, name, hash, last_four, created_at, expires_at, revoked_at, networks,
+     scope) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+  ),
+  find: sql<Row<'managementKey'>>('SELECT * FROM management_key WHERE id = ?'),
+  list: sql<Row<'managementKey'>>('SELECT * FROM management_key ORDER BY created_at, id'),
+  listOf: sql<Row<'managementKey'>>('SELECT * FROM management_key WHERE account = ? ORDER BY created_at, id'),
+  // A key keeps the time of its first revocation.
+  revoke: sql('UPDATE management_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?'),
+  remove: sql('DELETE FROM management_key WHERE id = ?'),
+}
+
+const keyOf = recordReader<Row<'managementKey'>>()({
+  created_at: Number,
+  expires_at: numberOrNull,
+  revoked_at: numberOrNull,
+  networks: (json) => (json === null ? null : (JSON.parse(json) as string[])),
+  scope: (text): ManagementScope => (text === 'scim' ? text : 'admin'),
+})
+
+// What directories say of accounts and groups.
+
+export class SqlProvisioning implements ProvisioningStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  put({ id, kind, userName, externalId, attributes, changedAt }: Provisioned): Awaitable<void> {
+    return this.#tables.do(function* () {
+      const written = JSON.stringify(attributes)
+      yield* provisioned.put.run(id, kind, userName, externalId, written, changedAt)
+    })
+  }
+
+  find(id: string): Awaitable<Provisioned | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* provisioned.find.first(id)
+      return row && provisionedOf(row)
+    })
+  }
+
+  byUserName(userName: string): Awaitable<string | undefined> {
+    return this.#tables.do(function* () {
+      return (yield* provisioned.byUserName.first(userName))?.id
+    })
+  }
+
+  byExternalId(externalId: string, kind: ProvisionedKind): Awaitable<string | undefined> {
+    return this.#tables.do(function* () {
+      return (yield* provisioned.byExternalId.first(externalId, kind))?.id
+    })
+  }
+
+  remove(id: string): Awaitable<void> {
+    return this.#tables.do(function* () {
+      yield* provisioned.remove.run(id)
+    })
+  }
+
+  accounts(offset: number, limit: number): Awaitable<readonly string[]> {
+    return this.#tables.do(function* () {
+      return (yield* provisioned.accounts.all(limit, offset)).map(({ id }) => id)
+    })
+  }
+}
+
+const provisioned = {
+  put: sql(
+    `INSERT INTO provisioned (id, kind, user_name, external_id, attributes, changed_at) VALUES (?,?,?,?,?,?)
+     ON CONFLICT (id) DO UPDATE SET user_name = excluded.user_name, external_id = excluded.external_id,
+     attributes = excluded.attributes, changed_at = excluded.changed_at`,
+  ),
+  find: sql<Row<'provisioned'>>('SELECT * FROM provisioned WHERE id = ?'),
+  byUserName: sql<{ id: string }>('SELECT id FROM provisioned WHERE user_name = ? ORDER BY id LIMIT 1'),
+  byExternalId: sql<{ id: string }>(
+    'SELECT id FROM provisioned WHERE external_id = ? AND kind = ? ORDER BY id LIMIT 1',
+  ),
+  accounts: sql<{ id: string }>(
+    'SELECT id FROM account WHERE deleted_at IS NULL ORDER BY rowid LIMIT ? OFFSET ?',
+  ),
+  remove: sql('DELETE FROM provisioned WHERE id = ?'),
+}
+
+const provisionedOf = recordReader<Row<'provisioned'>>()({
+  attributes: (json) => JSON.parse(json) as Record<string, unknown>,
+  changed_at: Number,
+})
+
+// Registered MCP servers.
+
+export class SqlMcpServers implements McpServerStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  put({ account, name, url, sealed, createdAt, changedAt }: McpServerRow): Awaitable<void> {
+    return this.#tables.do(function* () {
+      yield* mcpServers.put.run(account, name, url, sealed, createdAt, changedAt)
+    })
+  }
+
+  find(account: string, name: string): Awaitable<McpServerRow | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* mcpServers.find.first(account, name)
+      return row && rowOf(row)
+    })
+  }
+
+  list(account: string): Awaitable<readonly McpServerRow[]> {
+    return this.#tables.do(function* () {
+      return (yield* mcpServers.list.all(account)).map(rowOf)
+    })
+  }
+
+  remove(account: string, name: string): Awaitable<boolean> {
+    return this.#tables.do(function* () {
+      return (yield* mcpServers.remove.run(account, name)) === 1
+    })
+  }
+}
+
+const mcpServers = {
+  put: sql(
+    `INSERT INTO mcp_server (account, name, url, sealed, created_at, changed_at) VALUES (?,?,?,?,?,?)
+     ON CONFLICT (account, name) DO UPDATE SET url = excluded.url, sealed = excluded.sealed,
+       changed_at = excluded.changed_at`,
+  ),
+  find: sql<Row<'mcpServer'>>('SELECT * FROM mcp_server WHERE account = ? AND name = ?'),
+  list: sql<Row<'mcpServer'>>('SELECT * FROM mcp_server WHERE account = ? ORDER BY name'),
+  remove: sql('DELETE FROM mcp_server WHERE account = ? AND name = ?'),
+}
+
+const rowOf = recordReader<Row<'mcpServer'>>()({ created_at: Number, changed_at: Number })
+
+// The log of operators' acts. The table refuses updates and deletes.
+
+const largestPage = 1_000
+
+export class SqlActs implements ActLog {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  record(act: Act): Awaitable<void> {
+    return this.#tables.do(() => recordAct(act))
+  }
+
+  page(
+    limit: number,
+    before: number = Number.MAX_SAFE_INTEGER,
+    filter: ActFilter = {},
+  ): Awaitable<readonly LoggedAct[]> {
+    const { operator, what, subject, from, until } = filter
+    const conditions: (readonly [text: string, value: string | number | undefined])[] = [
+      ['operator = ?', operator],
+      ['subject = ?', subject],
+      // `key` is every act on keys, and `key.revoke` one kind.
+      ["what || '.' >= ? || '.'", what],
+      ["what || '.' < ? || '/'", what],
+      ['at >= ?', from],
+      ['at < ?', until],
+    ]
+    const asked = conditions.flatMap(([text, value]) => (value === undefined ? [] : [[text, value] as const]))
+    const statement = actsWhere(['seq < ?', ...asked.map(([text]) => text)].join(' AND '))
+    const values = asked.map(([, value]) => value)
+    return this.#tables.do(function* () {
+      return (yield* statement.all(before, ...values, Math.min(limit, largestPage))).map(actOf)
+    })
+  }
+}
+
+/** For whoever writes in the same transaction what the operator has done. */
+export function* recordAct({ at, operator, what, subject, before, after }: Act): Work<void> {
+  yield* insertAct.run(at, operator, what, subject, jsonOf(before), jsonOf(after))
+}
+
+const insertAct = sql('INSERT INTO act (at, operator, what, subject, before, after) VALUES (?,?,?,?,?,?)')
+
+const actPages = new Map<string, Statement<Row<'act'>>>()
+
+/** A statement for each set of conditions that is asked for: there are few. */
+function actsWhere(conditions: string): Statement<Row<'act'>> {
+  const known = actPages.get(conditions)
+  if (known) return known
+  const made = sql<Row<'act'>>(`SELECT * FROM act WHERE ${conditions} ORDER BY seq DESC LIMIT ?`)
+  actPages.set(conditions, made)
+  return made
+}
+
+function jsonOf(state: unknown): string | null {
+  return state === null || state === undefined ? null : JSON.stringify(state)
+}
+
+const stateOf = (json: string | null) => (json === null ? null : (JSON.parse(json) as unknown))
+
+const actOf = recordReader<Row<'act'>>()({ seq: Number, at: Number, before: stateOf, after: stateOf })
+
+// Settings that operators have changed.
+
+export class SqlSettings implements SettingsStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  latest(): Awaitable<SettingsRow | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* settings.latest.first()
+      return row && settingsOf(row)
+    })
+  }
+
+  find(revision: number): Awaitable<SettingsRow | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* settings.find.first(revision)
+      return row && settingsOf(row)
+    })
+  }
+
+  append(row: SettingsRow, act: Act, most: number): Awaitable<boolean> {
+    const { revision, at, operator, before, settings: written, sealed } = row
+    return this.#tables.together(function* () {
+      if ((yield* settings.insert.run(revision, at, operator, before, written, sealed)) === 0) return false
+      yield* recordAct(act)
+      yield* settings.forget.run(revision - most)
+      return true
+    })
+  }
+}
+
+const settings = {
+  latest: sql<Row<'consoleSettings'>>('SELECT * FROM console_settings ORDER BY revision DESC LIMIT 1'),
+  find: sql<Row<'consoleSettings'>>('SELECT * FROM console_settings WHERE revision = ?'),
+  insert: sql(
+    `INSERT INTO console_settings (revision, at, operator, before, settings, sealed) VALUES (?,?,?,?,?,?)
+     ON CONFLICT (revision) DO NOTHING`,
+  ),
+  forget: sql('DELETE FROM console_settings WHERE revision <= ?'),
+}
+
+const settingsOf = recordReader<Row<'consoleSettings'>>()({
+  revision: Number,
+  at: Number,
+  before: Number,
+})

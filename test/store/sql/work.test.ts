@@ -1,0 +1,138 @@
+// Work is done alike on both databases: in order, whole or not at all, and as if alone.
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
+import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
+import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
+import { PostgresTables } from '../../../src/store/postgres/tables.ts'
+import { AlreadyThere, sql, type Tables, type Work } from '../../../src/store/sql/work.ts'
+import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+interface Signature {
+  readonly signature: string
+  readonly expires_at: bigint
+}
+const insert = sql('INSERT INTO signature (tool_call, signature, expires_at) VALUES (?,?,?)')
+const find = sql<Signature>('SELECT signature, expires_at FROM signature WHERE tool_call = ?')
+const among = sql<{ tool_call: string }>(
+  'SELECT tool_call FROM signature WHERE expires_at = ?2 AND tool_call IN LIST(?1) ORDER BY tool_call',
+)
+const change = sql('UPDATE signature SET expires_at = ? WHERE tool_call = ?')
+const remove = sql<{ tool_call: string }>('DELETE FROM signature WHERE expires_at > ? RETURNING tool_call')
+
+function suite(tables: () => Tables): void {
+  test('rows, one row, and the number of rows written', async () => {
+    const found = await tables().do(function* () {
+      yield* insert.run('a', 'x', 2 ** 53 - 1)
+      yield* insert.run('b', 'y', 7)
+      return [
+        yield* find.first('a'),
+        yield* find.first('c'),
+        yield* change.run(8, 'b'),
+        yield* change.run(8, 'c'),
+        yield* among.all(JSON.stringify(['b', 'c', "'"]), 8),
+        yield* remove.all(8),
+      ]
+    })
+    expect(found).toEqual([
+      { signature: 'x', expires_at: 2n ** 53n - 1n },
+      undefined,
+      1,
+      0,
+      [{ tool_call: 'b' }],
+      [{ tool_call: 'a' }],
+    ])
+  })
+
+  test('a transaction that throws has done nothing, and one is refused by its key', async () => {
+    const twice = () =>
+      tables().together(function* () {
+        yield* insert.run('a', 'x', 1)
+        yield* insert.run('a', 'y', 1)
+      })
+    expect(await caught(twice)).toBeInstanceOf(AlreadyThere)
+    expect(await tables().do(() => find.first('a'))).toBeUndefined()
+    // The next one finds the connection as it was.
+    await tables().together(() => insert.run('a', 'z', 1))
+    expect(await tables().do(() => find.first('a'))).toMatchObject({ signature: 'z' })
+  })
+
+  test('what is read and then written is as if nobody else had been there', async () => {
+    await tables().do(() => insert.run('count', '', 0))
+    await Promise.all(
+      Array.from({ length: 12 }, () =>
+        tables().together(function* (): Work<void> {
+          const { expires_at } = (yield* find.first('count'))!
+          yield* change.run(expires_at + 1n, 'count')
+        }),
+      ),
+    )
+    expect((await tables().do(() => find.first('count')))?.expires_at).toBe(12n)
+  })
+}
+
+async function caught(act: () => unknown): Promise<unknown> {
+  try {
+    return await act()
+  } catch (error) {
+    return error
+  }
+}
+
+describe('work on SQLite', () => {
+  let tables: SqliteTables
+  let dir: TempDir
+  beforeEach(() => {
+    dir = tempDir('weir-work-')
+    tables = new SqliteTables(openDatabase(dir.path, 0))
+  })
+  afterEach(() => {
+    tables.database.close()
+    dir.remove()
+  })
+  suite(() => tables)
+})
+
+describeOnPostgres('work on PostgreSQL', () => {
+  let admin: SQL
+  let tables: PostgresTables
+  beforeAll(async () => {
+    const url = await freshDatabase('work')
+    admin = new SQL({ url, max: 1 })
+    tables = new PostgresTables({ url })
+    await tables.open()
+  })
+  afterEach(() => emptyTables(admin))
+  afterAll(async () => {
+    await tables.close()
+    await admin.close()
+  })
+  suite(() => tables)
+
+  test('a transaction that goes on after a refusal is not taken for done', async () => {
+    const goesOn = () =>
+      tables.together(function* () {
+        yield* insert.run('a', 'x', 1)
+        try {
+          yield* insert.run('a', 'y', 1)
+        } catch {
+          return 'done'
+        }
+        return 'never'
+      })
+    expect(await caught(goesOn)).toBeInstanceOf(Error)
+    expect(await tables.do(() => find.first('a'))).toBeUndefined()
+  })
+
+  test('a lost connection is told as such, and is there again for the next', async () => {
+    await admin.unsafe(
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+    )
+    const first = await Promise.all(
+      Array.from({ length: 4 }, () => caught(() => tables.do(() => find.first('a')))),
+    )
+    for (const error of first) expect(error).toMatchObject({ code: 'store_unavailable' })
+    expect(await tables.do(() => find.first('a'))).toBeUndefined()
+  })
+})
