@@ -9,11 +9,11 @@ import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteDirectory } from './sqlite/accounts/directory.ts'
+import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
 import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
 import { SqliteBackground } from './sqlite/calls/background.ts'
 import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
-import { SqliteConversations, SqlitePrompts } from './sqlite/calls/conversations.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
@@ -216,8 +216,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
         return responses.forgetAccount(account)
       },
     }),
-    conversations: new SqliteConversations(database),
-    prompts: new SqlitePrompts(database),
+    conversations: new SqlConversations(tables),
+    prompts: new SqlPrompts(tables),
     requestLog,
     requests: new SqliteRequestReader(
       database,

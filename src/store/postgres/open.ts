@@ -1,6 +1,7 @@
 // Everything that is kept on PostgreSQL. Nothing serves from it yet.
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
+import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { Store } from '../store.ts'
@@ -23,7 +24,15 @@ export interface PostgresOptions {
 /** What a store on PostgreSQL has. */
 type PostgresStore = Pick<
   Store,
-  'managementKeys' | 'provisioning' | 'mcpServers' | 'acts' | 'settings' | 'webhooks' | 'close'
+  | 'conversations'
+  | 'prompts'
+  | 'managementKeys'
+  | 'provisioning'
+  | 'mcpServers'
+  | 'acts'
+  | 'settings'
+  | 'webhooks'
+  | 'close'
 > & { readonly ledger: Omit<Store['ledger'], 'auditDay'> }
 
 const defaultClockBackMs = 3_600_000
@@ -52,6 +61,8 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     acts: new SqlActs(tables),
     settings: new SqlSettings(tables),
     webhooks: new SqlWebhooks(tables),
+    conversations: new SqlConversations(tables),
+    prompts: new SqlPrompts(tables),
     async close() {
       await tables.close()
       await ledger.close()
