@@ -52,6 +52,9 @@ const withRoom = new Set([
   'usage_provider',
 ])
 
+/** Of PostgreSQL: what is in them is worth nothing after a crash, and is written often. */
+const unlogged = new Set(['attempt_count', 'rate'])
+
 function triggersOf(table: string): string {
   const refuse = (verb: string) =>
     `CREATE TRIGGER \`${table}_no_${verb}\` BEFORE ${verb.toUpperCase()} ON \`${table}\` ` +
@@ -81,10 +84,13 @@ function forPostgres(sql: string): string {
     /(CREATE TABLE "(\w+)" \((?:(?!\nCREATE TABLE)[\s\S])*?\n\));/g,
     (all, create: string, name: string) => (withRoom.has(name) ? `${create} WITH (fillfactor = 50);` : all),
   )
-  const missing = insertOnly.filter(
-    (table) => roomy.includes(`CREATE TABLE "${table}" `) && !roomy.includes(`"${table}_insert_only"`),
+  const light = roomy.replace(/CREATE TABLE ("(\w+)")/g, (all, quoted: string, name: string) =>
+    unlogged.has(name) ? `CREATE UNLOGGED TABLE ${quoted}` : all,
   )
-  if (missing.length === 0) return roomy
+  const missing = insertOnly.filter(
+    (table) => light.includes(`CREATE TABLE "${table}" `) && !light.includes(`"${table}_insert_only"`),
+  )
+  if (missing.length === 0) return light
   const triggers = missing.map(
     (table) =>
       `--> statement-breakpoint\nCREATE TRIGGER "${table}_insert_only" BEFORE UPDATE OR DELETE OR TRUNCATE ON "${table}" ` +
@@ -92,7 +98,7 @@ function forPostgres(sql: string): string {
   )
   const refuse = `CREATE OR REPLACE FUNCTION insert_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION '% is insert only', TG_TABLE_NAME; END $$;\n`
-  return `${roomy.trimEnd()}\n--> statement-breakpoint\n${refuse}${triggers.join('')}`
+  return `${light.trimEnd()}\n--> statement-breakpoint\n${refuse}${triggers.join('')}`
 }
 
 function generate(dialect: 'sqlite' | 'postgres', finished: (sql: string) => string): void {

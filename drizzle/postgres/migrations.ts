@@ -706,4 +706,21 @@ CREATE INDEX "imported_turns_account" ON "imported_turns" USING btree ("account"
     name: '0008_order_of_accounts',
     sql: `ALTER TABLE "account" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "account_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);ALTER TABLE "account_group" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "account_group_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);ALTER TABLE "api_key" ADD COLUMN "rowid" bigint NOT NULL GENERATED ALWAYS AS IDENTITY (sequence name "api_key_rowid_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1);CREATE UNIQUE INDEX "account_rowid" ON "account" USING btree ("rowid");CREATE UNIQUE INDEX "account_group_rowid" ON "account_group" USING btree ("rowid");`,
   },
+  {
+    name: '0009_shared_limits',
+    sql: `CREATE UNLOGGED TABLE "attempt_count" (
+	"kind" text COLLATE "C" NOT NULL,
+	"name" text COLLATE "C" NOT NULL,
+	"count" bigint NOT NULL,
+	"at" bigint NOT NULL,
+	CONSTRAINT "attempt_count_kind_name_pk" PRIMARY KEY("kind","name")
+);
+CREATE UNLOGGED TABLE "rate" (
+	"name" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"level" bigint NOT NULL,
+	"per_minute" bigint NOT NULL,
+	"at" bigint NOT NULL
+);
+CREATE INDEX "attempt_count_at" ON "attempt_count" USING btree ("at");CREATE INDEX "rate_at" ON "rate" USING btree ("at");`,
+  },
 ]

@@ -4,6 +4,7 @@ import type { Awaitable } from '../async/async.ts'
 import type { AccountDirectory, AccountStore } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { AttemptCounts } from '../accounts/identity/sign-in-limits.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { ProvisioningStore } from '../accounts/provisioning.ts'
@@ -62,6 +63,8 @@ export interface Store {
   readonly retention: Sweepable & { facts(): RetentionFacts }
   readonly upkeep: UpkeepStore
   readonly spending: SpendingReader
+  /** What all gateways count together; undefined where there can be only one. */
+  readonly limits?: LimitsOfAll | undefined
   /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
   figures(): StoreFigures
   /** The file of the database. */
@@ -74,6 +77,13 @@ export interface Store {
   anchor(): void
   /** Writes what is waiting and closes the database. */
   close(): Promise<void>
+}
+
+interface LimitsOfAll extends AttemptCounts, Sweepable {
+  /** Takes from each bucket what was spent of it, and resolves with what is left of them, by name. Rejects with `store_unavailable`. */
+  exchange(
+    buckets: readonly { readonly name: string; readonly perMinute: number; readonly spent: number }[],
+  ): Promise<ReadonlyMap<string, number>>
 }
 
 interface Sweepable {

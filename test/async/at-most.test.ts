@@ -14,7 +14,7 @@ test('a cache holds so many entries, and drops the least recently used', () => {
   ])
 })
 
-test('limits of sign-in take no memory before there is anything to remember', () => {
+test('limits of sign-in take no memory before there is anything to remember', async () => {
   const limits = {
     signInFailures: 5,
     signInFailuresPerNetwork: 50,
@@ -26,7 +26,7 @@ test('limits of sign-in take no memory before there is anything to remember', ()
   const unused = new SignInLimits(limits, Date.now)
   // Room for 100,000 names in each of its six caches would be 24 MB.
   expect(taken() - before).toBeLessThan(1_000_000)
-  expect(unused.mail('anna@example.org')).toBe(true)
+  expect(await unused.mail('anna@example.org')).toBe(true)
 })
 
 /** Bytes of what is alive. */

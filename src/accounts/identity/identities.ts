@@ -101,7 +101,7 @@ export class Identities {
     if (signUp !== 'open' || !this.#parts.ways.passwords) throw new GatewayError('sign_up_closed')
     const address = requireAddress(email)
     await requirePassword(password, address)
-    attempts.signUp(visitor.network)
+    await attempts.signUp(visitor.network)
     const hash = await passwords.hash(password, visitor.network)
     if (await accounts.findAccount(address)) {
       // One durable write, like opening an account, so that both take the same time. The ticket is good for nothing.
@@ -126,7 +126,7 @@ export class Identities {
     const { accounts, attempts } = this.#parts
     const found = await accounts.findAccount(idOrEmail)
     if (found) return found
-    attempts.unknownAddress(asker)
+    await attempts.unknownAddress(asker)
     throw new GatewayError('invalid_request', { message: 'There is no such account.', param: 'account' })
   }
 
@@ -161,17 +161,17 @@ export class Identities {
     network: string,
   ): Promise<void> {
     const { attempts, identities, passwords } = this.#parts
-    const attempt = attempts.signIn(address, network)
+    const attempt = await attempts.signIn(address, network)
     let matches: boolean
     try {
       const hash = account ? await identities.passwordOf(account.id) : null
       matches = await passwords.matches(password, hash, network)
     } catch (error) {
-      attempt.undo()
+      await attempt.undo()
       throw error
     }
     if (!matches) throw new GatewayError('wrong_credentials')
-    attempt.succeed()
+    await attempt.succeed()
   }
 
   /**
@@ -316,8 +316,8 @@ export class Identities {
   }
 
   /** Throws `rate_limit_exceeded` if a network requests too many challenges. */
-  allowChallenge({ network }: Visitor): void {
-    this.#parts.attempts.challenge(network)
+  async allowChallenge({ network }: Visitor): Promise<void> {
+    await this.#parts.attempts.challenge(network)
   }
 
   /** Ends a session of the account. Throws `not_found` if it does not exist or belongs to another account. */
@@ -367,11 +367,13 @@ export class Identities {
   /** Sends a mail in the background: the time it takes would show whether there is an account. */
   #mail(make: () => Promise<Mail | undefined>, address: string): void {
     const { mailer, attempts, failed } = this.#parts
-    if (!mailer || !attempts.mail(address)) return
+    if (!mailer) return
+    const send = async () => {
+      const mail = (await attempts.mail(address)) ? await make() : undefined
+      if (mail) await mailer.send(mail)
+    }
     setImmediate(() => {
-      make()
-        .then((mail) => mail && mailer.send(mail))
-        .catch((error: unknown) => failed('a mail could not be sent', error))
+      send().catch((error: unknown) => failed('a mail could not be sent', error))
     })
   }
 }

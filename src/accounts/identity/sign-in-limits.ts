@@ -1,53 +1,102 @@
-// Rate limits by name, in memory. Names are dropped when their window ends, and the least recently used when there are
-// too many.
+// Limits of events by name, counted in this process or by all gateways together. Names are forgotten when their window
+// ends, in a process also the least recently used when there are too many.
 
 import { LRUCache } from 'lru-cache'
+import { atMost, type Awaitable } from '../../async/async.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { atMost } from '../../async/async.ts'
 
 const rememberedNames = 100_000
 
+/** How often something has happened, and since when or when last: milliseconds since 1970. */
+export interface AttemptCount {
+  readonly count: number
+  readonly at: number
+}
+
+/** The count of a name from now on, null to forget it; and what whoever asked is told. */
+type Recount<T> = readonly [next: AttemptCount | null, told: T]
+
+export interface AttemptCounts {
+  /**
+   * Changes the count of a name, as if nobody else did so meanwhile. `change` may be asked again. May reject with
+   * `store_unavailable`.
+   */
+  change<T>(kind: string, name: string, change: (counted: AttemptCount | null) => Recount<T>): Awaitable<T>
+}
+
+/** In this process. */
+class LocalCounts implements AttemptCounts {
+  /** By kind: who makes up many names of one kind drives out none of another. */
+  readonly #counts = new Map<string, LRUCache<string, AttemptCount>>()
+
+  change<T>(kind: string, name: string, change: (counted: AttemptCount | null) => Recount<T>): T {
+    let counts = this.#counts.get(kind)
+    if (!counts)
+      this.#counts.set(kind, (counts = new LRUCache<string, AttemptCount>(atMost(rememberedNames))))
+    const [next, told] = change(counts.get(name) ?? null)
+    if (next === null) counts.delete(name)
+    else counts.set(name, next)
+    return told
+  }
+}
+
 /** A number of events per window, which begins with the first. */
-export class WindowLimit {
+class Window {
   readonly #most: number
   readonly #ms: number
   readonly #clock: () => number
-  readonly #counts = new LRUCache<string, { count: number; readonly since: number }>(atMost(rememberedNames))
 
-  /** `clock` gives milliseconds. */
   constructor(most: number, ms: number, clock: () => number) {
     this.#most = most
     this.#ms = ms
     this.#clock = clock
   }
 
-  /** Counts an event, or returns how long to wait instead, milliseconds; 0 if it was counted. */
+  /** AttemptCounts an event, or says how long to wait instead, milliseconds; 0 if it was counted. */
+  take(counted: AttemptCount | null): Recount<number> {
+    const open = this.#open(counted)
+    if (!open) return [{ count: 1, at: this.#clock() }, 0]
+    if (open.count >= this.#most) return [open, this.waitMs(open)]
+    return [{ count: open.count + 1, at: open.at }, 0]
+  }
+
+  /** How long until another event may be counted, milliseconds. */
+  waitMs(counted: AttemptCount | null): number {
+    const open = this.#open(counted)
+    return open && open.count >= this.#most ? open.at + this.#ms - this.#clock() : 0
+  }
+
+  #open(counted: AttemptCount | null): AttemptCount | null {
+    return counted && isWithin(this.#clock() - counted.at, this.#ms) ? counted : null
+  }
+}
+
+/** Takes back a counted event. */
+function giveBack(counted: AttemptCount | null): Recount<void> {
+  if (!counted || counted.count === 0) return [counted, undefined]
+  return [{ count: counted.count - 1, at: counted.at }, undefined]
+}
+
+/** A number of events per window and name, of this process alone. */
+export class WindowLimit {
+  readonly #window: Window
+  readonly #counts = new LRUCache<string, AttemptCount>(atMost(rememberedNames))
+
+  /** `clock` gives milliseconds. */
+  constructor(most: number, ms: number, clock: () => number) {
+    this.#window = new Window(most, ms, clock)
+  }
+
+  /** AttemptCounts an event, or returns how long to wait instead, milliseconds; 0 if it was counted. */
   take(name: string): number {
-    const open = this.#open(name)
-    if (!open) {
-      this.#counts.set(name, { count: 1, since: this.#clock() })
-      return 0
-    }
-    if (open.count >= this.#most) return open.since + this.#ms - this.#clock()
-    open.count++
-    return 0
+    const [next, waitMs] = this.#window.take(this.#counts.get(name) ?? null)
+    if (next) this.#counts.set(name, next)
+    return waitMs
   }
 
   /** How long until another event may be counted, milliseconds. */
   waitMs(name: string): number {
-    const open = this.#open(name)
-    return open && open.count >= this.#most ? open.since + this.#ms - this.#clock() : 0
-  }
-
-  /** Takes back a counted event. */
-  giveBack(name: string): void {
-    const open = this.#counts.get(name)
-    if (open && open.count > 0) open.count--
-  }
-
-  #open(name: string) {
-    const open = this.#counts.get(name)
-    return open && isWithin(this.#clock() - open.since, this.#ms) ? open : undefined
+    return this.#window.waitMs(this.#counts.get(name) ?? null)
   }
 }
 
@@ -56,48 +105,23 @@ function isWithin(ageMs: number, windowMs: number): boolean {
   return ageMs >= 0 && ageMs < windowMs
 }
 
-const failureWindowMs = 15 * 60_000
+const minute = 60_000
+const failureWindowMs = 15 * minute
 const firstDelayMs = 15_000
+/** No limit counts anything for longer, milliseconds: counts that are older may be forgotten. */
+export const longestWindowMs = 60 * minute
 
-/** Consecutive failures: the first few are free, then the wait doubles each time. */
-export class Failures {
-  readonly #free: number
-  readonly #clock: () => number
-  readonly #failures = new LRUCache<string, { readonly count: number; readonly last: number }>(
-    atMost(rememberedNames),
-  )
-
-  constructor(free: number, clock: () => number) {
-    this.#free = free
-    this.#clock = clock
+/**
+ * AttemptCounts an attempt as a failure, or says how long to wait instead, milliseconds. Of consecutive failures the first
+ * `free` have no wait, then it doubles each time.
+ */
+function tryAgain(counted: AttemptCount | null, free: number, now: number): Recount<number> {
+  const open = counted && isWithin(now - counted.at, failureWindowMs) ? counted : null
+  if (open && open.count >= free) {
+    const delay = Math.min(failureWindowMs, firstDelayMs * 2 ** (open.count - free))
+    if (open.at + delay > now) return [open, open.at + delay - now]
   }
-
-  /** How long to wait before the next attempt, milliseconds. */
-  waitMs(name: string): number {
-    const open = this.#open(name)
-    if (!open || open.count < this.#free) return 0
-    const delay = Math.min(failureWindowMs, firstDelayMs * 2 ** (open.count - this.#free))
-    return Math.max(0, open.last + delay - this.#clock())
-  }
-
-  add(name: string): void {
-    this.#failures.set(name, { count: (this.#open(name)?.count ?? 0) + 1, last: this.#clock() })
-  }
-
-  /** Takes back an added failure. */
-  undo(name: string): void {
-    const open = this.#open(name)
-    if (open) this.#failures.set(name, { count: open.count - 1, last: open.last })
-  }
-
-  forget(name: string): void {
-    this.#failures.delete(name)
-  }
-
-  #open(name: string) {
-    const open = this.#failures.get(name)
-    return open && isWithin(this.#clock() - open.last, failureWindowMs) ? open : undefined
-  }
+  return [{ count: (open?.count ?? 0) + 1, at: now }, 0]
 }
 
 export interface AttemptLimits {
@@ -108,75 +132,94 @@ export interface AttemptLimits {
   readonly mailsPerAddress: number
 }
 
-const minute = 60_000
 /** In ten minutes. */
 const challengesPerNetwork = 100
 /** In an hour. */
 const unknownAddressesPerAccount = 20
 
-/** The limits of sign-in and sign-up. Each throws `rate_limit_exceeded` with the time to wait. */
+/** The limits of sign-in and sign-up. Each rejects with `rate_limit_exceeded` and the time to wait, or `store_unavailable`. */
 export class SignInLimits {
-  readonly #failures: Failures
-  readonly #perNetwork: WindowLimit
-  readonly #signUpsPerNetwork: WindowLimit
-  readonly #signUps: WindowLimit
-  readonly #mails: WindowLimit
-  readonly #challenges: WindowLimit
-  readonly #unknownAddresses: WindowLimit
+  readonly #freeFailures: number
+  readonly #clock: () => number
+  readonly #counts: AttemptCounts
+  readonly #perNetwork: Window
+  readonly #signUpsPerNetwork: Window
+  readonly #signUps: Window
+  readonly #mails: Window
+  readonly #challenges: Window
+  readonly #unknownAddresses: Window
 
-  constructor(limits: AttemptLimits, clock: () => number) {
-    this.#failures = new Failures(limits.signInFailures, clock)
-    this.#perNetwork = new WindowLimit(limits.signInFailuresPerNetwork, failureWindowMs, clock)
-    this.#signUpsPerNetwork = new WindowLimit(limits.signUpsPerNetwork, 60 * minute, clock)
-    this.#signUps = new WindowLimit(limits.signUps, 10 * minute, clock)
-    this.#challenges = new WindowLimit(challengesPerNetwork, 10 * minute, clock)
-    this.#unknownAddresses = new WindowLimit(unknownAddressesPerAccount, 60 * minute, clock)
-    this.#mails = new WindowLimit(limits.mailsPerAddress, 60 * minute, clock)
+  /** `counts` are those of all gateways, where there are several. */
+  constructor(limits: AttemptLimits, clock: () => number, counts: AttemptCounts = new LocalCounts()) {
+    this.#freeFailures = limits.signInFailures
+    this.#clock = clock
+    this.#counts = counts
+    this.#perNetwork = new Window(limits.signInFailuresPerNetwork, failureWindowMs, clock)
+    this.#signUpsPerNetwork = new Window(limits.signUpsPerNetwork, longestWindowMs, clock)
+    this.#signUps = new Window(limits.signUps, 10 * minute, clock)
+    this.#challenges = new Window(challengesPerNetwork, 10 * minute, clock)
+    this.#unknownAddresses = new Window(unknownAddressesPerAccount, longestWindowMs, clock)
+    this.#mails = new Window(limits.mailsPerAddress, longestWindowMs, clock)
   }
 
   /**
-   * Counts an attempt as a failure until it succeeds or turns out not to have been tried: otherwise a thousand
+   * AttemptCounts an attempt as a failure until it succeeds or turns out not to have been tried: otherwise a thousand
    * concurrent attempts could begin before the first one fails.
    */
-  signIn(address: string, network: string): { succeed(): void; undo(): void } {
+  async signIn(
+    address: string,
+    network: string,
+  ): Promise<{ succeed(): Promise<void>; undo(): Promise<void> }> {
+    const counts = this.#counts
     const name = `${address} ${network}`
-    refuseFor(this.#failures.waitMs(name), 'Too many wrong passwords for this address.')
-    refuseFor(this.#perNetwork.take(network), 'Too many wrong passwords from this network.')
-    this.#failures.add(name)
+    const again = (counted: AttemptCount | null) => tryAgain(counted, this.#freeFailures, this.#clock())
+    refuseFor(await counts.change('failure', name, again), 'Too many wrong passwords for this address.')
+    const wait = await this.#take('failure-network', network, this.#perNetwork)
+    if (wait > 0) await counts.change('failure', name, giveBack)
+    refuseFor(wait, 'Too many wrong passwords from this network.')
     return {
-      succeed: () => {
-        this.#failures.forget(name)
-        this.#perNetwork.giveBack(network)
+      succeed: async () => {
+        await counts.change('failure', name, forget)
+        await counts.change('failure-network', network, giveBack)
       },
-      undo: () => {
-        this.#failures.undo(name)
-        this.#perNetwork.giveBack(network)
+      undo: async () => {
+        await counts.change('failure', name, giveBack)
+        await counts.change('failure-network', network, giveBack)
       },
     }
   }
 
-  signUp(network: string): void {
-    refuseFor(this.#signUpsPerNetwork.take(network), 'Too many accounts were opened from this network.')
-    const wait = this.#signUps.take('')
-    if (wait > 0) this.#signUpsPerNetwork.giveBack(network)
+  async signUp(network: string): Promise<void> {
+    const ofNetwork = await this.#take('sign-up-network', network, this.#signUpsPerNetwork)
+    refuseFor(ofNetwork, 'Too many accounts were opened from this network.')
+    const wait = await this.#take('sign-up', '', this.#signUps)
+    if (wait > 0) await this.#counts.change('sign-up-network', network, giveBack)
     refuseFor(wait, 'Too many accounts are being opened at this moment.')
   }
 
   /** Limits the challenges issued to visitors who have not signed in. */
-  challenge(network: string): void {
-    refuseFor(this.#challenges.take(network), 'Too many sign-ins were begun from this network.')
+  async challenge(network: string): Promise<void> {
+    const wait = await this.#take('challenge', network, this.#challenges)
+    refuseFor(wait, 'Too many sign-ins were begun from this network.')
   }
 
   /** Limits the addresses without an account that somebody has tried to add to a group. */
-  unknownAddress(account: string): void {
-    refuseFor(this.#unknownAddresses.take(account), 'Too many addresses without an account were tried.')
+  async unknownAddress(account: string): Promise<void> {
+    const wait = await this.#take('unknown-address', account, this.#unknownAddresses)
+    refuseFor(wait, 'Too many addresses without an account were tried.')
   }
 
   /** Whether a mail to an address may be sent now. */
-  mail(address: string): boolean {
-    return this.#mails.take(address) === 0
+  async mail(address: string): Promise<boolean> {
+    return (await this.#take('mail', address, this.#mails)) === 0
+  }
+
+  #take(kind: string, name: string, window: Window): Awaitable<number> {
+    return this.#counts.change(kind, name, (counted) => window.take(counted))
   }
 }
+
+const forget = (): Recount<void> => [null, undefined]
 
 function refuseFor(retryAfterMs: number, message: string): void {
   if (retryAfterMs > 0) throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })

@@ -334,8 +334,8 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
       summary: 'What a browser needs to find a passkey',
       body: emptyBody,
     },
-    ({ parts, visitor }) => {
-      parts.identities.allowChallenge(visitor)
+    async ({ parts, visitor }) => {
+      await parts.identities.allowChallenge(visitor)
       return parts.passkeys.requestOptions()
     },
   ),
@@ -473,7 +473,7 @@ async function beginSignIn(
   linkTo: string | null,
 ): Promise<{ readonly url: string; readonly cookie: string }> {
   if (!oidc) throw new GatewayError('not_found')
-  identities.allowChallenge(visitor)
+  await identities.allowChallenge(visitor)
   const { url, state } = await oidc.begin(linkTo)
   return { url, cookie: setCookie(site, stateCookie(site), state, ticketLife.oidc) }
 }

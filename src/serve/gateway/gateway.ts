@@ -11,6 +11,7 @@ import { Limiter } from '../../http/intake/paid/limits.ts'
 import { RunningCalls } from '../../http/mcp/running-calls.ts'
 import { createRoutes } from '../../http/routes.ts'
 import { CallMetrics } from '../../observe/call-log.ts'
+import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
 import { auditing } from '../../store/beside.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
@@ -161,6 +162,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
         keepNotifying(notifications, times, log),
         keepExporting(logExport),
         keepLooking(alarms),
+        keepSharing(shared.limiter, store.limits, log),
       ]
       return { stop: () => running.forEach((each) => each.stop()) }
     },
@@ -170,6 +172,31 @@ export function createGateway(parts: LedgerProcess): Gateway {
     cutOff: serving.cutOff,
     close: serving.close,
   }
+}
+
+/** How often gateways tell one another what was taken of the rates, milliseconds. */
+const shareEveryMs = 250
+
+/** Shares the rates with other gateways, where there are any. While they cannot be told, each counts by itself. */
+function keepSharing(limiter: Limiter, limits: LedgerProcess['store']['limits'], log: Log): { stop(): void } {
+  if (limits === undefined) return { stop: () => undefined }
+  let isTold = true
+  let underWay = false
+  const share = async () => {
+    if (underWay) return
+    underWay = true
+    try {
+      await limiter.exchange(limits)
+      isTold = true
+    } catch (error) {
+      if (isTold) log.warn('rates could not be shared with other gateways; it is tried again', { error })
+      isTold = false
+    } finally {
+      underWay = false
+    }
+  }
+  const timer = setInterval(() => void share(), shareEveryMs)
+  return { stop: () => clearInterval(timer) }
 }
 
 /** Writes rows of the request log, counts them, and shows them to the watch of accounts. */

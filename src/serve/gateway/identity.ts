@@ -51,7 +51,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
     accounts: store.accounts,
     identities: store.identities,
     passwords: new Passwords(),
-    attempts: new SignInLimits(attemptLimits(config), clock),
+    attempts: new SignInLimits(attemptLimits(config), clock, store.limits),
     ways,
     get mailer() {
       return mailer()

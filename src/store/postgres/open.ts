@@ -7,6 +7,7 @@ import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { Store } from '../store.ts'
 import { ledgerDeadlineMs } from './connection.ts'
 import { PostgresLedger } from './ledger.ts'
+import { PostgresLimits } from './limits.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -32,6 +33,7 @@ type PostgresStore = Pick<
   | 'acts'
   | 'settings'
   | 'webhooks'
+  | 'limits'
   | 'close'
 > & { readonly ledger: Omit<Store['ledger'], 'auditDay'> }
 
@@ -63,6 +65,7 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     webhooks: new SqlWebhooks(tables),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
+    limits: new PostgresLimits(tables),
     async close() {
       await tables.close()
       await ledger.close()

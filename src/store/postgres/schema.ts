@@ -30,6 +30,31 @@ export const walletHead = columns.table('wallet_head', {
   at: columns.time('at').notNull(),
 })
 
+/** How often somebody has tried something lately: see SignInLimits. */
+export const attemptCount = columns.table(
+  'attempt_count',
+  {
+    kind: columns.string('kind').notNull(),
+    name: columns.string('name').notNull(),
+    count: columns.whole('count').notNull(),
+    at: columns.time('at').notNull(),
+  },
+  (t) => [columns.primaryKey({ columns: [t.kind, t.name] }), columns.index('attempt_count_at').on(t.at)],
+)
+
+/** What is left of a rate limit, of all gateways: a bucket that fills by the clock of the database. */
+export const rate = columns.table(
+  'rate',
+  {
+    name: columns.string('name').primaryKey(),
+    /** Millionths of a request or a token; negative when it was overdrawn. */
+    level: columns.whole('level').notNull(),
+    perMinute: columns.whole('per_minute').notNull(),
+    at: columns.time('at').notNull(),
+  },
+  (t) => [columns.index('rate_at').on(t.at)],
+)
+
 export const { account, act, allowance, apiKey, attempt, call, conversation, correction } = tables
 export const { accountGroup, budgetSpend, groupMember, consoleSettings, upkeep } = tables
 export const { background, backgroundEvents, creditLine, itemConversation, itemConversationItem } = tables

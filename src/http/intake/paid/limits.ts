@@ -38,12 +38,26 @@ const roundingMs = 0.001
 /** Beyond this number full buckets are dropped: a full bucket carries no information. */
 const manyBuckets = 10_000
 
+/** A bucket of all gateways, and what one of them has spent of it since it last said so. */
+export interface SharedBucket {
+  readonly name: string
+  readonly perMinute: number
+  readonly spent: number
+}
+
+export interface SharedRates {
+  /** Takes from each bucket what was spent of it, and resolves with what is left of them, by name. Rejects with `store_unavailable`. */
+  exchange(buckets: readonly SharedBucket[]): Promise<ReadonlyMap<string, number>>
+}
+
 /** Rates of one kind by name. Times are milliseconds of the given clock. */
 class Rates {
   readonly #clock: () => number
   readonly #buckets = new Map<string, Bucket>()
   /** Of how many buckets the full ones are dropped next. */
   #most = manyBuckets
+  /** What was spent of each bucket and no other gateway knows of; undefined where there are no others. */
+  #untold: Map<string, number> | undefined
 
   constructor(clock: () => number) {
     this.#clock = clock
@@ -57,13 +71,41 @@ class Rates {
   /** Takes an amount from an existing bucket. */
   spend(name: string, amount: number): void {
     const bucket = this.#buckets.get(name)
-    if (bucket) this.#bucketOf(name, bucket.perMinute).level -= amount
+    if (!bucket) return
+    this.#bucketOf(name, bucket.perMinute).level -= amount
+    this.#untold?.set(name, (this.#untold.get(name) ?? 0) + amount)
+  }
+
+  /** What other gateways have to know and to tell of: every bucket that was used or is not full. To be asked again and again. */
+  untold(): readonly SharedBucket[] {
+    const untold = this.#untold
+    this.#untold = new Map()
+    if (untold === undefined) return []
+    return [...this.#buckets].flatMap(([name, { perMinute }]) => {
+      const spent = untold.get(name)
+      const isFull = this.#bucketOf(name, perMinute).level >= perMinute
+      return isFull && spent === undefined ? [] : [{ name, perMinute, spent: spent ?? 0 }]
+    })
+  }
+
+  /** Others could not be told: they are the next time. */
+  keepUntold(buckets: readonly SharedBucket[]): void {
+    for (const { name, spent } of buckets) this.#untold?.set(name, (this.#untold.get(name) ?? 0) + spent)
+  }
+
+  /** What all gateways together have left of a bucket, but for what was spent here meanwhile. */
+  setLevel(name: string, level: number): void {
+    const bucket = this.#buckets.get(name)
+    if (!bucket) return
+    bucket.level = level - (this.#untold?.get(name) ?? 0)
+    bucket.at = this.#clock()
   }
 
   /** How long until `amount` is available, milliseconds. Creates the bucket if necessary. */
   waitMs(name: string, perMinute: number, amount: number): number {
     const bucket = this.#bucketOf(name, perMinute)
     this.#buckets.set(name, bucket)
+    this.#untold?.set(name, this.#untold.get(name) ?? 0)
     if (this.#buckets.size > this.#most) this.#forgetFull(name)
     const missing = Math.min(amount, perMinute) - bucket.level
     return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / perMinute - roundingMs)
@@ -166,6 +208,26 @@ export class Limiter implements RequestLimiter {
 
   leave(requestId: string): void {
     this.#inFlight.leave(requestId)
+  }
+
+  /**
+   * Tells other gateways what was taken of the rates, and learns what they have taken: between two exchanges each lets in
+   * what it has left. Where it fails, this one counts alone until the next. Rejects as `exchange`.
+   */
+  async exchange(shared: SharedRates): Promise<void> {
+    const kinds = [this.#keyRequests, this.#keyTokens, this.#accountRequests]
+    const untold = kinds.map((rates) => rates.untold())
+    const asked = untold.flatMap((buckets, kind) =>
+      buckets.map((bucket) => ({ ...bucket, name: `${kind} ${bucket.name}` })),
+    )
+    if (asked.length === 0) return
+    try {
+      const levels = await shared.exchange(asked)
+      for (const [name, level] of levels) kinds[Number(name[0])]!.setLevel(name.slice(2), level)
+    } catch (error) {
+      kinds.forEach((rates, kind) => rates.keepUntold(untold[kind]!))
+      throw error
+    }
   }
 
   /** Counts the tokens of an answer once they are known. */

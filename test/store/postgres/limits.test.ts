@@ -1,0 +1,160 @@
+// Limits that several gateways keep together on one database.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
+import { SignInLimits } from '../../../src/accounts/identity/sign-in-limits.ts'
+import { InFlight } from '../../../src/chat/in-flight.ts'
+import { Limiter, type LimitedCaller, type RequestLimits } from '../../../src/http/intake/paid/limits.ts'
+import { PostgresLimits } from '../../../src/store/postgres/limits.ts'
+import { PostgresTables } from '../../../src/store/postgres/tables.ts'
+import { noon } from '../../credits/support.ts'
+import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
+
+const attemptLimits = {
+  signInFailures: 3,
+  signInFailuresPerNetwork: 5,
+  signUpsPerNetwork: 2,
+  signUps: 50,
+  mailsPerAddress: 3,
+}
+
+const rates: RequestLimits = {
+  inFlight: 100,
+  inFlightPerAccount: 50,
+  keyRequestsPerMinute: 6,
+  keyTokensPerMinute: 1_000,
+  accountRequestsPerMinute: 0,
+}
+
+const caller: LimitedCaller = {
+  account: { id: 'acct' },
+  key: { id: 'key', lineage: null, requestsPerMinute: null, tokensPerMinute: null },
+}
+
+describeOnPostgres('limits of all gateways', () => {
+  let admin: SQL
+  const all: PostgresTables[] = []
+  const gateways: PostgresLimits[] = []
+  beforeAll(async () => {
+    const url = await freshDatabase('limits')
+    admin = new SQL({ url, max: 1 })
+    for (let n = 0; n < 2; n++) {
+      const tables = new PostgresTables({ url })
+      await tables.open()
+      all.push(tables)
+      gateways.push(new PostgresLimits(tables))
+    }
+  })
+  beforeEach(() => emptyTables(admin))
+  afterAll(async () => {
+    for (const tables of all) await tables.close()
+    await admin.close()
+  })
+
+  describe('of sign-in', () => {
+    let now = noon
+    const clock = () => now
+    const doors = () => gateways.map((counts) => new SignInLimits(attemptLimits, clock, counts))
+    const codeOf = (attempt: Promise<unknown>) =>
+      attempt.then(
+        () => 'in',
+        (error: { code: string }) => error.code,
+      )
+
+    test('a password is guessed as often at all gateways as at one', async () => {
+      const [one, other] = doors()
+      const guesses = Array.from({ length: 8 }, (_, n) =>
+        codeOf((n % 2 ? one! : other!).signIn('anna', 'net')),
+      )
+      expect((await Promise.all(guesses)).filter((code) => code === 'in')).toHaveLength(3)
+      now += 15_000
+      expect(await codeOf(other!.signIn('anna', 'net'))).toBe('in')
+      expect(await codeOf(one!.signIn('anna', 'net'))).toBe('rate_limit_exceeded')
+    })
+
+    test('who succeeds, or was not tried, is not counted', async () => {
+      const [one, other] = doors()
+      for (let n = 0; n < 6; n++) await (await one!.signIn('anna', 'net')).succeed()
+      for (let n = 0; n < 6; n++) await (await other!.signIn('anna', 'net')).undo()
+      const guesses = Array.from({ length: 8 }, (_, n) => codeOf(other!.signIn(`anna${n}`, 'net')))
+      expect((await Promise.all(guesses)).filter((code) => code === 'in')).toHaveLength(5)
+    })
+
+    test('accounts are opened as often, and what is over is forgotten', async () => {
+      const [one, other] = doors()
+      const asked = [one!, other!, one!].map((door) => codeOf(door.signUp('net')))
+      expect((await Promise.all(asked)).toSorted()).toEqual(['in', 'in', 'rate_limit_exceeded'])
+      expect(await gateways[0]!.sweep(now)).toBe(0)
+      now += 3_600_001
+      expect(await gateways[0]!.sweep(now)).toBe(2)
+      expect(await codeOf(other!.signUp('net'))).toBe('in')
+    })
+
+    test('the database knows no address', async () => {
+      await doors()[0]!.mail('anna@example.org')
+      const rows: { name: string }[] = await admin.unsafe('SELECT name FROM attempt_count')
+      expect(rows).toHaveLength(1)
+      expect(rows[0]!.name).not.toContain('anna')
+    })
+  })
+
+  describe('of rates', () => {
+    const limiters = () =>
+      gateways.map(
+        () =>
+          new Limiter(
+            () => rates,
+            new InFlight(),
+            () => noon,
+          ),
+      )
+    let requests = 0
+    const enters = (limiter: Limiter) => {
+      const id = `req${++requests}`
+      try {
+        limiter.enter(caller, id, 'real')
+        limiter.leave(id)
+        return true
+      } catch {
+        return false
+      }
+    }
+    const exchange = async (...of: Limiter[]) => {
+      for (const limiter of of) await limiter.exchange(gateways[of.indexOf(limiter)]!)
+    }
+
+    test('what one gateway has let in counts at the other after an exchange', async () => {
+      const [one, other] = limiters()
+      for (const limiter of [one!, other!]) await limiter.exchange(gateways[0]!)
+      expect([enters(one!), enters(one!), enters(one!), enters(one!)]).toEqual([true, true, true, true])
+      expect(enters(other!)).toBe(true)
+      await exchange(one!, other!)
+      await exchange(one!, other!)
+      expect([enters(one!), enters(one!), enters(other!)]).toEqual([true, false, true])
+    })
+
+    test('what is spent during an exchange, or could not be told, is told later', async () => {
+      const [one, other] = limiters()
+      for (const limiter of [one!, other!]) await limiter.exchange(gateways[0]!)
+      enters(one!)
+      const underWay = exchange(one!)
+      enters(one!)
+      await underWay
+      const failing = { exchange: () => Promise.reject(new Error('down')) }
+      expect(one!.exchange(failing)).rejects.toThrow('down')
+      enters(other!)
+      await exchange(one!, other!)
+      expect(other!.headers(caller)['x-ratelimit-remaining-requests']).toBe('3')
+    })
+
+    test('tokens overdrawn at one gateway are waited for at the other', async () => {
+      const [one, other] = limiters()
+      for (const limiter of [one!, other!]) await limiter.exchange(gateways[0]!)
+      enters(one!)
+      one!.spentTokens('key', 5_000)
+      enters(other!)
+      await exchange(one!, other!)
+      expect(enters(other!)).toBe(false)
+    })
+  })
+})
