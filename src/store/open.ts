@@ -24,7 +24,7 @@ import { SqliteRequestLog, SqliteSignatures } from './sqlite/calls/buffered-rows
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { SqliteSubscriptions, SqliteVouchers } from './sqlite/payments/vouchers.ts'
-import { SqlitePayments } from './sqlite/payments/top-ups.ts'
+import { SqlPayments } from './sql/top-ups.ts'
 import { SqlWebhooks } from './sql/webhooks.ts'
 import { QueuedTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
@@ -201,7 +201,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     settings: new SqlSettings(tables),
     reports: new SqliteReports(path),
     statements: new SqliteStatements(database),
-    payments: new SqlitePayments(database),
+    payments: new SqlPayments(tables),
     vouchers: new SqliteVouchers(database),
     webhooks: new SqlWebhooks(tables),
     subscriptions: new SqliteSubscriptions(database),

@@ -1,7 +1,7 @@
 // Every event that Razorpay documents about payments is read for what it means, and for nothing else.
 
 import { expect, test } from 'bun:test'
-import { newsText } from '../../src/store/sqlite/payments/top-ups.ts'
+import { newsText } from '../../src/store/sql/top-ups.ts'
 import { newsOf, parseMessage } from '../../src/payments/processors/razorpay.ts'
 import { documented } from './razorpay-events.ts'
 

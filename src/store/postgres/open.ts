@@ -3,6 +3,7 @@
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
+import { SqlPayments } from '../sql/top-ups.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { Store } from '../store.ts'
 import { ledgerDeadlineMs } from './connection.ts'
@@ -32,6 +33,7 @@ type PostgresStore = Pick<
   | 'mcpServers'
   | 'acts'
   | 'settings'
+  | 'payments'
   | 'webhooks'
   | 'limits'
   | 'close'
@@ -62,6 +64,7 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     mcpServers: new SqlMcpServers(tables),
     acts: new SqlActs(tables),
     settings: new SqlSettings(tables),
+    payments: new SqlPayments(tables),
     webhooks: new SqlWebhooks(tables),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),

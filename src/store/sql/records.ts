@@ -9,7 +9,7 @@ import type { ManagementKey, ManagementKeyStore, ManagementScope } from '../../a
 import type { Provisioned, ProvisionedKind, ProvisioningStore } from '../../accounts/provisioning.ts'
 import type { McpServerRow, McpServerStore } from '../../accounts/mcp-server.ts'
 import type { Row } from '../schema.ts'
-import { numberOrNull, recordReader, sql, type Statement, type Tables, type Work } from './work.ts'
+import { numberOrNull, recordReader, sql, sqlWhere, type Tables, type Work } from './work.ts'
 
 export class SqlManagementKeys implements ManagementKeyStore {
   readonly #tables: Tables
@@ -224,7 +224,8 @@ export class SqlActs implements ActLog {
     filter: ActFilter = {},
   ): Awaitable<readonly LoggedAct[]> {
     const { operator, what, subject, from, until } = filter
-    const conditions: (readonly [text: string, value: string | number | undefined])[] = [
+    const { statement, values } = actsWhere([
+      ['seq < ?', before],
       ['operator = ?', operator],
       ['subject = ?', subject],
       // `key` is every act on keys, and `key.revoke` one kind.
@@ -232,12 +233,9 @@ export class SqlActs implements ActLog {
       ["what || '.' < ? || '/'", what],
       ['at >= ?', from],
       ['at < ?', until],
-    ]
-    const asked = conditions.flatMap(([text, value]) => (value === undefined ? [] : [[text, value] as const]))
-    const statement = actsWhere(['seq < ?', ...asked.map(([text]) => text)].join(' AND '))
-    const values = asked.map(([, value]) => value)
+    ])
     return this.#tables.do(function* () {
-      return (yield* statement.all(before, ...values, Math.min(limit, largestPage))).map(actOf)
+      return (yield* statement.all(...values, Math.min(limit, largestPage))).map(actOf)
     })
   }
 }
@@ -249,16 +247,9 @@ export function* recordAct({ at, operator, what, subject, before, after }: Act):
 
 const insertAct = sql('INSERT INTO act (at, operator, what, subject, before, after) VALUES (?,?,?,?,?,?)')
 
-const actPages = new Map<string, Statement<Row<'act'>>>()
-
-/** A statement for each set of conditions that is asked for: there are few. */
-function actsWhere(conditions: string): Statement<Row<'act'>> {
-  const known = actPages.get(conditions)
-  if (known) return known
-  const made = sql<Row<'act'>>(`SELECT * FROM act WHERE ${conditions} ORDER BY seq DESC LIMIT ?`)
-  actPages.set(conditions, made)
-  return made
-}
+const actsWhere = sqlWhere<Row<'act'>>(
+  (conditions) => `SELECT * FROM act WHERE ${conditions} ORDER BY seq DESC LIMIT ?`,
+)
 
 function jsonOf(state: unknown): string | null {
   return state === null || state === undefined ? null : JSON.stringify(state)

@@ -48,6 +48,24 @@ export function sql<Row = never>(text: string): Statement<Row> {
   return new Statement<Row>(text)
 }
 
+/** A condition with one question mark, and its value: undefined where it is not asked for. */
+type Condition = readonly [text: string, value: Value | undefined]
+
+/**
+ * Statements that differ in the conditions on their rows: one for each set of them that is asked for, of which there are
+ * few. Gives the statement, and the values of its conditions in order.
+ */
+export function sqlWhere<Row>(textOf: (conditions: string) => string) {
+  const made = new Map<string, Statement<Row>>()
+  return (conditions: readonly Condition[]) => {
+    const asked = conditions.flatMap(([text, value]) => (value === undefined ? [] : [{ text, value }]))
+    const key = asked.map(({ text }) => text).join(' AND ')
+    const statement = made.get(key) ?? sql<Row>(textOf(key || 'true'))
+    made.set(key, statement)
+    return { statement, values: asked.map(({ value }) => value) }
+  }
+}
+
 /** Where work is done. Everything throws `store_unavailable` while there is no database, and AlreadyThere from inside the work. */
 export interface Tables {
   /** Statements that need nothing of each other: each for itself. */
