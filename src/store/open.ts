@@ -23,7 +23,7 @@ import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { SqliteRequestLog, SqliteSignatures } from './sqlite/calls/buffered-rows.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
-import { SqliteSubscriptions, SqliteVouchers } from './sqlite/payments/vouchers.ts'
+import { SqlSubscriptions, SqlVouchers } from './sql/vouchers.ts'
 import { SqlPayments } from './sql/top-ups.ts'
 import { SqlWebhooks } from './sql/webhooks.ts'
 import { QueuedTables } from './sqlite/database/tables.ts'
@@ -202,9 +202,9 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     reports: new SqliteReports(path),
     statements: new SqliteStatements(database),
     payments: new SqlPayments(tables),
-    vouchers: new SqliteVouchers(database),
+    vouchers: new SqlVouchers(tables),
     webhooks: new SqlWebhooks(tables),
-    subscriptions: new SqliteSubscriptions(database),
+    subscriptions: new SqlSubscriptions(tables),
     idempotency: new SqliteIdempotency(database, ledger, { clock, owner: serveAs ?? '', isDead }),
     responses,
     background,

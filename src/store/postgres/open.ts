@@ -4,6 +4,7 @@ import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlPayments } from '../sql/top-ups.ts'
+import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { Store } from '../store.ts'
 import { ledgerDeadlineMs } from './connection.ts'
@@ -34,6 +35,8 @@ type PostgresStore = Pick<
   | 'acts'
   | 'settings'
   | 'payments'
+  | 'vouchers'
+  | 'subscriptions'
   | 'webhooks'
   | 'limits'
   | 'close'
@@ -65,6 +68,8 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     acts: new SqlActs(tables),
     settings: new SqlSettings(tables),
     payments: new SqlPayments(tables),
+    vouchers: new SqlVouchers(tables),
+    subscriptions: new SqlSubscriptions(tables),
     webhooks: new SqlWebhooks(tables),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),

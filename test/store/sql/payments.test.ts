@@ -2,7 +2,9 @@
 
 import { expect, test } from 'bun:test'
 import { dayMs } from '../../../src/credits/calendar.ts'
+import type { Period } from '../../../src/payments/subscriptions.ts'
 import type { EventRecord, Reversal, TopUp } from '../../../src/payments/top-up.ts'
+import type { Voucher } from '../../../src/payments/vouchers.ts'
 import { noon } from '../../credits/support.ts'
 import { openTopUp } from '../../payments/top-up.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'
@@ -64,6 +66,37 @@ const eventOf = (id: string, more: Partial<EventRecord> = {}): EventRecord => ({
     currency: 'INR',
     of: 'one',
   },
+  ...more,
+})
+
+const voucherOf = (n: number, more: Partial<Voucher> = {}): Voucher => ({
+  id: `v${n}`,
+  hash: `hash ${n}`,
+  amount: 5n,
+  note: '',
+  createdAt: noon + n,
+  expiresAt: noon + 1,
+  revokedAt: null,
+  account: null,
+  redeemedAt: null,
+  lot: null,
+  ...more,
+})
+
+const periodOf = (period: string, more: Partial<Period> = {}): Period => ({
+  period,
+  source: 'play',
+  subscription: 'sub',
+  account: 'anna',
+  product: 'monthly',
+  startsAt: noon,
+  endsAt: noon + 30 * dayMs,
+  state: 'active',
+  amount: 5n,
+  lot: null,
+  takenBack: null,
+  createdAt: noon,
+  updatedAt: noon,
   ...more,
 })
 
@@ -228,5 +261,69 @@ describeOnBoth('payments', (open) => {
     expect(await payments.dueTopUps(noon + 5, 1)).toHaveLength(1)
     await payments.changeTopUp('topup_3', (row) => ({ ...row, problem: 'not_creditable' }))
     expect(ids(await payments.dueTopUps(noon + 5, 9))).toEqual(['topup_1'])
+  })
+
+  test("a voucher is one account's, however many redeem it at once", async () => {
+    const { vouchers } = await open(() => noon)
+    const [first, second, ended] = [voucherOf(1), voucherOf(2), voucherOf(3, { expiresAt: noon })]
+    const batches = await Promise.all(many.map(() => vouchers.addVouchers([first, second, ended])))
+    expect(batches.filter((made) => made)).toHaveLength(1)
+    // All or none of a batch.
+    expect(await vouchers.addVouchers([voucherOf(4), first])).toBe(false)
+    expect(ids(await vouchers.listVouchers(9))).toEqual(['v3', 'v2', 'v1'])
+    expect(await vouchers.listVouchers(1)).toHaveLength(1)
+    const claims = await Promise.all(many.map((n) => vouchers.claimVoucher(first.hash, `a${n}`, noon)))
+    expect(claims.filter((claimed) => claimed)).toHaveLength(1)
+    const claimed = { ...first, account: `a${claims.indexOf(true)}`, redeemedAt: noon }
+    expect(await vouchers.findVoucher(first.hash)).toEqual(claimed)
+    expect(await vouchers.revokeVoucher(first.id, noon)).toBe(false)
+    expect(await vouchers.claimVoucher(ended.hash, 'anna', noon)).toBe(false)
+    expect(await vouchers.ungrantedVouchers(9)).toEqual([claimed])
+    await vouchers.voucherGranted(first.id, 'lot')
+    expect(await vouchers.ungrantedVouchers(9)).toEqual([])
+    const ends = await Promise.all(
+      many.map((n) =>
+        n % 2 === 0
+          ? vouchers.claimVoucher(second.hash, 'anna', noon)
+          : vouchers.revokeVoucher(second.id, noon + n),
+      ),
+    )
+    const kept = await vouchers.findVoucher(second.hash)
+    // Revoked as often as it is asked, or redeemed once.
+    expect(ends.filter((done) => done)).toHaveLength(kept?.account === null ? many.length / 2 : 1)
+    expect(kept?.account === null).not.toBe(kept?.revokedAt === null)
+  })
+
+  test('a period is changed by one message at a time, and listed with the latest first', async () => {
+    const { subscriptions, ledger } = await open(() => noon)
+    const period = periodOf('p1')
+    const changed = await Promise.all(
+      many.map(() =>
+        subscriptions.changePeriod('p1', (current) =>
+          current ? { ...current, takenBack: (current.takenBack ?? 0n) + 1n } : period,
+        ),
+      ),
+    )
+    const counts = changed.map((row) => Number(row?.takenBack ?? 0n)).toSorted((a, b) => a - b)
+    expect(counts).toEqual(many)
+    expect(await subscriptions.changePeriod('p1', () => null)).toMatchObject({ takenBack: 15n })
+    expect(await subscriptions.changePeriod('p9', () => null)).toBeUndefined()
+    const ended = { ...period, state: 'ended', lot: 'lot', updatedAt: noon + 9 } as const
+    await subscriptions.changePeriod('p1', () => ended)
+    expect(await subscriptions.findPeriod('p1')).toEqual(ended)
+    for (const [id, more] of [
+      ['p2', { startsAt: noon + 1 }],
+      ['p3', { account: 'berta' }],
+    ] as const)
+      await subscriptions.changePeriod(id, () => periodOf(id, more))
+    const names = (rows: readonly { period: string }[]) => rows.map(({ period: name }) => name)
+    expect(names(await subscriptions.periodsOf('play', 'sub'))).toEqual(['p2', 'p3', 'p1'])
+    expect(await subscriptions.periodsOf('app', 'sub')).toEqual([])
+    expect(names(await subscriptions.listPeriods(null, 2))).toEqual(['p2', 'p3'])
+    expect(names(await subscriptions.listPeriods('anna', 9))).toEqual(['p2', 'p1'])
+    expect(await subscriptions.lotOf('p1')).toBeUndefined()
+    const credit = { account: 'anna', pool: 'subscription', amount: 5n, expiresAt: noon + 9 } as const
+    const { lot } = await ledger.grant({ ...credit, source: 'p1', from: 'subscription' })
+    expect(await subscriptions.lotOf('p1')).toBe(lot)
   })
 })

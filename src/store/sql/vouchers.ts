@@ -1,0 +1,168 @@
+// Vouchers, and periods of subscriptions that are sold elsewhere.
+
+import type { Awaitable } from '../../async/async.ts'
+import type { Period, SubscriptionStore } from '../../payments/subscriptions.ts'
+import type { Voucher, VoucherStore } from '../../payments/vouchers.ts'
+import type { Row } from '../schema.ts'
+import { AlreadyThere, numberOrNull, recordReader, sql, type Tables } from './work.ts'
+
+export class SqlVouchers implements VoucherStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  async addVouchers(made: readonly Voucher[]): Promise<boolean> {
+    try {
+      await this.#tables.together(function* () {
+        for (const { id, hash, amount, note, createdAt, expiresAt } of made)
+          yield* vouchers.add.run(id, hash, amount, note, createdAt, expiresAt)
+      })
+      return true
+    } catch (error) {
+      if (!(error instanceof AlreadyThere)) throw error
+      return false
+    }
+  }
+
+  findVoucher(hash: string): Awaitable<Voucher | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* vouchers.find.first(hash)
+      return row && voucherOf(row)
+    })
+  }
+
+  claimVoucher(hash: string, account: string, now: number): Awaitable<boolean> {
+    return this.#tables.do(function* () {
+      return (yield* vouchers.claim.run(account, now, hash, now)) === 1
+    })
+  }
+
+  voucherGranted(id: string, lot: string): Awaitable<void> {
+    return this.#tables.do(function* () {
+      yield* vouchers.granted.run(lot, id)
+    })
+  }
+
+  listVouchers(limit: number): Awaitable<readonly Voucher[]> {
+    return this.#tables.do(function* () {
+      return (yield* vouchers.list.all(limit)).map(voucherOf)
+    })
+  }
+
+  revokeVoucher(id: string, at: number): Awaitable<boolean> {
+    return this.#tables.do(function* () {
+      return (yield* vouchers.revoke.run(at, id)) === 1
+    })
+  }
+
+  ungrantedVouchers(limit: number): Awaitable<readonly Voucher[]> {
+    return this.#tables.do(function* () {
+      return (yield* vouchers.ungranted.all(limit)).map(voucherOf)
+    })
+  }
+}
+
+const vouchers = {
+  add: sql('INSERT INTO voucher (id, hash, amount, note, created_at, expires_at) VALUES (?,?,?,?,?,?)'),
+  find: sql<Row<'voucher'>>('SELECT * FROM voucher WHERE hash = ?'),
+  claim: sql(
+    `UPDATE voucher SET account = ?, redeemed_at = ? WHERE hash = ? AND account IS NULL AND revoked_at IS NULL
+       AND (expires_at IS NULL OR expires_at > ?)`,
+  ),
+  granted: sql('UPDATE voucher SET lot = ? WHERE id = ?'),
+  list: sql<Row<'voucher'>>('SELECT * FROM voucher ORDER BY created_at DESC, id DESC LIMIT ?'),
+  revoke: sql('UPDATE voucher SET revoked_at = coalesce(revoked_at, ?) WHERE id = ? AND account IS NULL'),
+  ungranted: sql<Row<'voucher'>>(
+    'SELECT * FROM voucher WHERE redeemed_at IS NOT NULL AND lot IS NULL ORDER BY redeemed_at LIMIT ?',
+  ),
+}
+
+const voucherOf = recordReader<Row<'voucher'>>()({
+  created_at: Number,
+  expires_at: numberOrNull,
+  revoked_at: numberOrNull,
+  redeemed_at: numberOrNull,
+})
+
+// Periods of subscriptions.
+
+export class SqlSubscriptions implements SubscriptionStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  changePeriod(
+    period: string,
+    change: (current: Period | undefined) => Period | null,
+  ): Awaitable<Period | undefined> {
+    return this.#tables.together(function* () {
+      const row = yield* periods.find.first(period)
+      const current = row && periodOf(row)
+      const changed = change(current)
+      if (changed === null) return current
+      const { source, subscription, account, product, startsAt, endsAt, state, amount } = changed
+      const named = [changed.period, source, subscription, account, product]
+      const { lot, takenBack, createdAt, updatedAt } = changed
+      yield* periods.put.run(...named, startsAt, endsAt, state, amount, lot, takenBack, createdAt, updatedAt)
+      return changed
+    })
+  }
+
+  findPeriod(period: string): Awaitable<Period | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* periods.find.first(period)
+      return row && periodOf(row)
+    })
+  }
+
+  lotOf(period: string): Awaitable<string | undefined> {
+    return this.#tables.do(function* () {
+      return (yield* periods.lot.first(period))?.id
+    })
+  }
+
+  periodsOf(source: string, subscription: string): Awaitable<readonly Period[]> {
+    return this.#tables.do(function* () {
+      return (yield* periods.of.all(source, subscription)).map(periodOf)
+    })
+  }
+
+  listPeriods(account: string | null, limit: number): Awaitable<readonly Period[]> {
+    return this.#tables.do(function* () {
+      const rows =
+        account === null ? yield* periods.list.all(limit) : yield* periods.listOf.all(account, limit)
+      return rows.map(periodOf)
+    })
+  }
+}
+
+const periods = {
+  find: sql<Row<'subscription'>>('SELECT * FROM subscription WHERE period = ?'),
+  of: sql<Row<'subscription'>>(
+    'SELECT * FROM subscription WHERE source = ? AND subscription = ? ORDER BY starts_at DESC, period DESC',
+  ),
+  lot: sql<{ id: string }>('SELECT id FROM lot WHERE source = ?'),
+  list: sql<Row<'subscription'>>('SELECT * FROM subscription ORDER BY starts_at DESC, period DESC LIMIT ?'),
+  listOf: sql<Row<'subscription'>>(
+    'SELECT * FROM subscription WHERE account = ? ORDER BY starts_at DESC, period DESC LIMIT ?',
+  ),
+  put: sql(
+    `INSERT INTO subscription (period, source, subscription, account, product, starts_at, ends_at, state, amount, lot,
+       taken_back, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+     ON CONFLICT (period) DO UPDATE SET source = excluded.source, subscription = excluded.subscription,
+       account = excluded.account, product = excluded.product, starts_at = excluded.starts_at,
+       ends_at = excluded.ends_at, state = excluded.state, amount = excluded.amount, lot = excluded.lot,
+       taken_back = excluded.taken_back, created_at = excluded.created_at, updated_at = excluded.updated_at`,
+  ),
+}
+
+const periodOf = recordReader<Row<'subscription'>>()({
+  starts_at: Number,
+  ends_at: Number,
+  created_at: Number,
+  updated_at: Number,
+})
