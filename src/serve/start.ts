@@ -155,6 +155,7 @@ export async function startGateway(
         store.deletedContents,
         store.retention,
         store.identities,
+        ...(store.limits ? [store.limits] : []),
       ],
       anchor: () => store.anchor(),
       clock: Date.now,

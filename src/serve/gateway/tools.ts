@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { type McpServerRecord, McpServers } from '../../accounts/mcp-server.ts'
 import { sealer } from '../../accounts/account.ts'
+import type { AttemptCounts } from '../../accounts/identity/sign-in-limits.ts'
 import type { Config } from '../../config/config.ts'
 import { parseUsd } from '../../credits/money.ts'
 import type { McpAuthorization } from '../../http/parts.ts'
@@ -14,6 +15,7 @@ import {
   clientMetadata,
   endAuthorization,
   freshToken,
+  needsRefresh,
   type OAuthKept,
 } from '../../tools/mcp/oauth.ts'
 import { type McpProbe, mcpSources, probeServer } from '../../tools/mcp/sources.ts'
@@ -44,7 +46,45 @@ export function mcpOfWorker(config: McpConfig, registered: Mcp['registered']): M
   return mcpSources({ ...mcpSettings(config), registered })
 }
 
-export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: () => number): Mcp {
+/** A gateway that has died in the middle of a refresh is waited for so long, milliseconds. */
+const longestTurnMs = 30_000
+/** How often a gateway that waits for its turn asks for it, milliseconds. */
+const askForTurnEveryMs = 100
+
+/**
+ * Runs `act` while no other gateway does under the same name. `counts` are those of all gateways, undefined where this is
+ * the only one. Rejects as `act`, or with `store_unavailable`.
+ */
+export async function inTurn<T>(
+  counts: AttemptCounts | undefined,
+  name: string,
+  now: () => number,
+  act: () => Promise<T>,
+): Promise<T> {
+  if (counts === undefined) return act()
+  const mine = () =>
+    counts.change<number | undefined>('turn', name, (taken) => {
+      const at = now()
+      const age = taken === null ? longestTurnMs : at - taken.at
+      return age >= 0 && age < longestTurnMs ? [taken, undefined] : [{ count: 1, at }, at]
+    })
+  let since = await mine()
+  while (since === undefined) {
+    await Bun.sleep(askForTurnEveryMs)
+    since = await mine()
+  }
+  try {
+    return await act()
+  } finally {
+    await counts.change('turn', name, (taken) => [taken?.at === since ? null : taken, undefined])
+  }
+}
+
+export function mcpOf(
+  config: McpConfig,
+  store: Pick<Store, 'mcpServers' | 'limits'>,
+  now: () => number,
+): Mcp {
   const { master_key: keys } = config.secrets
   const servers = new McpServers(store.mcpServers, keys.length === 0 ? undefined : sealer(keys), now)
   const settings = mcpSettings(config)
@@ -69,19 +109,25 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     const key = `${account} ${record.name}`
     const running = refreshing.get(key)
     if (running) return running
-    const fresh = freshToken(authorizationOf(record.url), kept)
-      .then(async ({ token, kept: refreshed }) => {
-        if (refreshed)
-          await keep(account, record, (present) =>
-            present.tokens?.access_token === kept.tokens?.access_token
-              ? { ...refreshed, ...(present.begun && { begun: present.begun }) }
-              : present,
-          )
-        return token
-      })
-      .finally(() => refreshing.delete(key))
-    refreshing.set(key, fresh)
-    return fresh
+    const fresh = needsRefresh(kept, now())
+      ? inTurn(store.limits, `mcp ${key}`, now, () => refresh(account, record))
+      : freshToken(authorizationOf(record.url), kept).then(({ token }) => token)
+    const ended = fresh.finally(() => refreshing.delete(key))
+    refreshing.set(key, ended)
+    return ended
+  }
+  /** What is kept is looked at again: another gateway may have refreshed it meanwhile. */
+  const refresh = async (account: string, record: McpServerRecord): Promise<string> => {
+    const { secrets } = await servers.find(account, record.name)
+    const kept: OAuthKept = secrets.oauth ?? {}
+    const { token, kept: refreshed } = await freshToken(authorizationOf(record.url), kept)
+    if (refreshed)
+      await keep(account, record, (present) =>
+        present.tokens?.access_token === kept.tokens?.access_token
+          ? { ...refreshed, ...(present.begun && { begun: present.begun }) }
+          : present,
+      )
+    return token
   }
 
   const registeredServer = async (account: string, name: string): Promise<McpServer> => {

@@ -96,14 +96,10 @@ export async function freshToken(
   server: Authorized,
   before: OAuthKept,
 ): Promise<{ readonly token: string; readonly kept: OAuthKept | undefined }> {
-  const { tokens, tokensAt = 0, challenge } = before
+  const { tokens, challenge } = before
   if (!tokens) throw notAuthorised('it has not been authorised yet')
-  const { expires_in: seconds, refresh_token: next } = tokens
-  const lasts = seconds === undefined || tokensAt + seconds * 1_000 - soonMs > server.now()
-  // Not every server says how long its tokens last; some just refuse them one day.
-  const refused = challenge?.status === 401 && next !== undefined
-  if (lasts && !refused) return { token: tokens.access_token, kept: undefined }
-  if (next === undefined) throw notAuthorised('its token has expired: authorise it again')
+  if (!needsRefresh(before, server.now())) return { token: tokens.access_token, kept: undefined }
+  if (tokens.refresh_token === undefined) throw notAuthorised('its token has expired: authorise it again')
   const client = new StoredClient(before, { redirectUrl: 'http://localhost/', state: '' })
   const outcome = await authorise(server, client, {})
   const fresh = client.kept.tokens
@@ -112,6 +108,14 @@ export async function freshToken(
   const lacking = challenge?.status === 403 ? { challenge } : {}
   const kept = { ...client.kept, tokensAt: server.now(), ...lacking }
   return { token: fresh.access_token, kept }
+}
+
+/** Whether the token has ended or is about to, at `now`. */
+export function needsRefresh({ tokens, tokensAt = 0, challenge }: OAuthKept, now: number): boolean {
+  const { expires_in: seconds, refresh_token: next } = tokens ?? {}
+  // Not every server says how long its tokens last; some just refuse them one day.
+  if (challenge?.status === 401 && next !== undefined) return true
+  return seconds !== undefined && tokensAt + seconds * 1_000 - soonMs <= now
 }
 
 /** The server's own requirements: it refuses a request without a token, and says how to get one. */

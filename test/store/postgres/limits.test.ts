@@ -3,11 +3,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
 import { SignInLimits } from '../../../src/accounts/identity/sign-in-limits.ts'
+import { inTurn } from '../../../src/serve/gateway/tools.ts'
 import { InFlight } from '../../../src/chat/in-flight.ts'
 import { Limiter, type LimitedCaller, type RequestLimits } from '../../../src/http/intake/paid/limits.ts'
 import { PostgresLimits } from '../../../src/store/postgres/limits.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { noon } from '../../credits/support.ts'
+import { eventually } from '../../support/call-gateway.ts'
 import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
 
 const attemptLimits = {
@@ -95,6 +97,39 @@ describeOnPostgres('limits of all gateways', () => {
       const rows: { name: string }[] = await admin.unsafe('SELECT name FROM attempt_count')
       expect(rows).toHaveLength(1)
       expect(rows[0]!.name).not.toContain('anna')
+    })
+  })
+
+  describe('of turns', () => {
+    test('two gateways never act at once, and both do', async () => {
+      let acting = 0
+      let most = 0
+      const act = async () => {
+        most = Math.max(most, ++acting)
+        await Bun.sleep(20)
+        acting--
+      }
+      await Promise.all([0, 1, 0].map((n) => inTurn(gateways[n], 'refresh', Date.now, act)))
+      expect(most).toBe(1)
+    })
+
+    test('one that dies in its turn is waited for no longer than a turn may last', async () => {
+      let now = noon
+      void inTurn(
+        gateways[0],
+        'refresh',
+        () => now,
+        () => new Promise(() => undefined),
+      )
+      const taken = async (): Promise<unknown[]> => admin.unsafe('SELECT 1 FROM attempt_count')
+      await eventually(taken, (rows) => rows.length > 0)
+      const other = inTurn(
+        gateways[1],
+        'refresh',
+        () => (now += 10_000),
+        () => Promise.resolve('done'),
+      )
+      expect(await other).toBe('done')
     })
   })
 
