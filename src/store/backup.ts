@@ -30,7 +30,8 @@ import {
   readingFrom,
   schemaVersion,
 } from './sqlite/database/sqlite.ts'
-import { noteIn } from './sqlite/database/upkeep.ts'
+import { writeNote } from './sql/upkeep.ts'
+import { SqliteTables } from './sqlite/database/tables.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { syncFile } from './upgrade.ts'
 
@@ -88,7 +89,8 @@ export function noteBackup(dataDir: string, { file, bytes, broken }: BackupRepor
     database = new Database(databasePath(dataDir), { readwrite: true, create: false })
     database.run('PRAGMA busy_timeout = 2000')
     if (Number(one(database, 'PRAGMA user_version')) !== schemaVersion) return
-    noteIn(database, { name: notes.backup, at: now, value: { file, bytes, ok: broken === null } })
+    const note = { name: notes.backup, at: now, value: { file, bytes, ok: broken === null } }
+    new SqliteTables(database).do(() => writeNote(note))
   } catch {
     // The backup is there, and that is what was asked for.
   } finally {

@@ -28,10 +28,11 @@ import { SqlPayments } from './sql/top-ups.ts'
 import { SqlWebhooks } from './sql/webhooks.ts'
 import { QueuedTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
-import { UsageDays } from './sqlite/ledger/calls.ts'
-import { SqliteFinder } from './sqlite/search.ts'
+import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
+import { SqlFinder } from './sql/search.ts'
+import { SqlSpending, SqlUpkeep } from './sql/upkeep.ts'
 import { Reports } from './beside.ts'
-import { figuresOf, SqliteSpending, SqliteUpkeep } from './sqlite/database/upkeep.ts'
+import { figuresOf } from './sqlite/database/figures.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
@@ -224,15 +225,15 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       serveAs === undefined ? undefined : (query, signal) => reports.search(query, signal),
     ),
     usage: reports,
-    finder: new SqliteFinder(database, clock),
+    finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     directory: new SqliteDirectory(
       database,
       serveAs === undefined ? undefined : (query, signal) => reports.accounts(query, signal),
     ),
     signatures,
     retention,
-    upkeep: new SqliteUpkeep(database),
-    spending: new SqliteSpending(database),
+    upkeep: new SqlUpkeep(tables),
+    spending: new SqlSpending(tables),
     figures: () => ({
       ...figuresOf(database, path),
       ...ledger.group.times,

@@ -36,6 +36,7 @@ export class Connection {
   readonly #deadlineMs: number
   #pool: SQL | undefined
   #client: ReservedSQL | undefined
+  #last: { cancel(): unknown } | undefined
 
   constructor(url: string, { settings = [], deadlineMs }: ConnectionOptions) {
     this.#url = url
@@ -67,7 +68,14 @@ export class Connection {
     const client = this.#client
     if (!client) return Promise.reject(new ConnectionLost('not connected'))
     // Queries are lazy: without `execute` they would go out in the order in which they are awaited.
-    return this.#within(client.unsafe<Row[]>(text, [...values]).execute())
+    const query = client.unsafe<Row[]>(text, [...values])
+    this.#last = query
+    return this.#within(query.execute())
+  }
+
+  /** Asks the server to give up the statement that was sent last. The connection is of no use after it: a late request meets the next one. */
+  cancel(): void {
+    this.#last?.cancel()
   }
 
   /** The same for a write: how many rows it has written. */

@@ -24,12 +24,18 @@ import {
 } from '../ledger-core.ts'
 import { endedRecordOf, openRecordOf } from '../ledger-rows.ts'
 import type { Row } from '../schema.ts'
+import { sql } from '../sql/work.ts'
 import { auditAll } from './audit.ts'
 import { Connection, ConnectionLost, lookupsOnly } from './connection.ts'
 import { GroupDraft } from './draft.ts'
 import { loadBudgets, loadKeys, loadWallets } from './load.ts'
 import { PostgresTransactions } from './transactions.ts'
 import { type KnownWallet, spendSince, KnownWallets } from './wallets.ts'
+
+/** The last calls with an id that a provider gave. */
+export const callsByUpstreamId = sql<{ readonly seq: bigint }>(
+  'SELECT seq FROM call WHERE upstream_id = ? LIMIT 10',
+)
 
 /** How long the end of this process waits for the outcome of a group that the database has not answered. */
 const closePatienceMs = 5_000

@@ -8,8 +8,10 @@ import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { Store } from '../store.ts'
 import { ledgerDeadlineMs } from './connection.ts'
-import { PostgresLedger } from './ledger.ts'
 import { PostgresLimits } from './limits.ts'
+import { SqlFinder } from '../sql/search.ts'
+import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
+import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -29,6 +31,9 @@ type PostgresStore = Pick<
   Store,
   | 'conversations'
   | 'prompts'
+  | 'finder'
+  | 'upkeep'
+  | 'spending'
   | 'managementKeys'
   | 'provisioning'
   | 'mcpServers'
@@ -74,6 +79,9 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
     limits: new PostgresLimits(tables),
+    finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
+    upkeep: new SqlUpkeep(tables),
+    spending: new SqlSpending(tables),
     async close() {
       await tables.close()
       await ledger.close()

@@ -8,7 +8,9 @@ import {
   AlreadyThere,
   type StepResult,
   type OrderedTables,
+  type PieceWork,
   type Statement,
+  type Step,
   type Value,
   type Work,
 } from '../sql/work.ts'
@@ -17,8 +19,7 @@ import { Connection, ConnectionLost, stateOf } from './connection.ts'
 const connections = 4
 /** How often a transaction is begun again because another one was in its way. */
 const mostTries = 20
-/** The longest that a statement may take, milliseconds. */
-const deadlineMs = 10_000
+const statementMs = 10_000
 /** Between two tries of what must not be lost, milliseconds. */
 const retryMs = 250
 /** How long cached rows are trusted, milliseconds. */
@@ -30,6 +31,8 @@ export interface PostgresTablesParts {
   readonly url: string
   /** How many statements may be under way at once. */
   readonly connections?: number
+  /** The longest that a statement may take, milliseconds. */
+  readonly deadlineMs?: number
 }
 
 /** One that has been in another's way, or that the database has given up for it. */
@@ -47,7 +50,7 @@ export class PostgresTables implements OrderedTables {
   #heardAt = -Infinity
   #closing = false
 
-  constructor({ url, connections: count = connections }: PostgresTablesParts) {
+  constructor({ url, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
     for (let n = 0; n < count; n++)
       this.#all.push(new Connection(url, { deadlineMs, settings: [`statement_timeout = ${deadlineMs}`] }))
     this.#idle.push(...this.#all)
@@ -72,6 +75,34 @@ export class PostgresTables implements OrderedTables {
         await Bun.sleep(Math.random() * 5 * tries)
       }
     }
+  }
+
+  reads<T>(work: () => Work<T>, signal?: AbortSignal): Promise<T> {
+    return this.#with((connection) =>
+      this.#transaction(connection, work, 'REPEATABLE READ READ ONLY', signal),
+    )
+  }
+
+  /** A connection is taken for each piece: whoever reads slowly holds none. */
+  async *pieces(work: () => PieceWork, signal?: AbortSignal): AsyncGenerator<string, void> {
+    const steps = work()
+    try {
+      for (let next = steps.next(); !next.done;) {
+        if (typeof next.value === 'string') {
+          yield next.value
+          next = steps.next([])
+          continue
+        }
+        const asked = next
+        next = await this.#with((connection) => this.#untilPiece(connection, steps, asked, signal))
+      }
+    } finally {
+      steps.return()
+    }
+  }
+
+  withoutWaiting<T>(work: () => Work<T>): Promise<T> {
+    return this.do(work)
   }
 
   admit<T>(work: () => Work<T>): Promise<T> {
@@ -133,37 +164,70 @@ export class PostgresTables implements OrderedTables {
     await Promise.all(this.#all.map((connection) => connection.close()))
   }
 
-  async #transaction<T>(connection: Connection, work: () => Work<T>): Promise<T> {
+  async #transaction<T>(
+    connection: Connection,
+    work: () => Work<T>,
+    level = 'SERIALIZABLE',
+    signal?: AbortSignal,
+  ): Promise<T> {
     // Sent with the first statement of the work: they go out in this order.
-    const begun = connection.send('BEGIN ISOLATION LEVEL SERIALIZABLE')
+    const begun = connection.send(`BEGIN ISOLATION LEVEL ${level}`)
     try {
-      const [value] = await Promise.all([this.#drive(connection, work()), begun])
+      const [value] = await Promise.all([this.#drive(connection, work(), signal), begun])
       if (!(await connection.commit()))
         throw new Error('a transaction went on after a statement that was refused')
       return value
     } catch (error) {
-      if (!(error instanceof ConnectionLost)) await connection.send('ROLLBACK')
+      if (!(error instanceof ConnectionLost) && connection.isOpen) await connection.send('ROLLBACK')
       throw error
     }
   }
 
-  async #drive<T>(connection: Connection, work: Work<T>): Promise<T> {
+  async #drive<T>(connection: Connection, work: Work<T>, signal?: AbortSignal): Promise<T> {
     let next = work.next()
-    while (!next.done) {
-      const { statement, values, wants } = next.value
-      let answer: StepResult
-      try {
-        const text = this.#textOf(statement)
-        const sent = values.map(bindingOf)
-        answer = wants === 'count' ? await connection.write(text, sent) : await connection.send(text, sent)
-      } catch (error) {
-        const isTaken = refused.has(stateOf(error))
-        next = work.throw(isTaken ? new AlreadyThere('there is such a row', { cause: error }) : error)
-        continue
-      }
-      next = work.next(answer)
-    }
+    while (!next.done) next = await this.#answer(connection, work, next.value, signal)
     return next.value
+  }
+
+  async #untilPiece(
+    connection: Connection,
+    steps: PieceWork,
+    asked: IteratorYieldResult<Step | string>,
+    signal: AbortSignal | undefined,
+  ): Promise<IteratorResult<Step | string, void>> {
+    let next: IteratorResult<Step | string, void> = asked
+    while (!next.done && typeof next.value !== 'string')
+      next = await this.#answer(connection, steps, next.value, signal)
+    return next
+  }
+
+  /** Goes on with what the database says to a statement. Throws the reason of the signal when that comes. */
+  async #answer<S, T>(
+    connection: Connection,
+    work: Generator<S, T, StepResult>,
+    { statement, values, wants }: Step,
+    signal?: AbortSignal,
+  ): Promise<IteratorResult<S, T>> {
+    signal?.throwIfAborted()
+    const cancel = () => connection.cancel()
+    signal?.addEventListener('abort', cancel)
+    let answer: StepResult | undefined
+    let fault: unknown
+    try {
+      const text = this.#textOf(statement)
+      const sent = values.map(bindingOf)
+      answer = wants === 'count' ? await connection.write(text, sent) : await connection.send(text, sent)
+    } catch (error) {
+      const isTaken = refused.has(stateOf(error))
+      fault = isTaken ? new AlreadyThere('there is such a row', { cause: error }) : error
+    }
+    signal?.removeEventListener('abort', cancel)
+    if (signal?.aborted) {
+      await connection.close()
+      throw signal.reason
+    }
+    if (answer === undefined) return work.throw(fault)
+    return work.next(answer)
   }
 
   #textOf(statement: Statement<unknown>): string {
@@ -176,6 +240,12 @@ export class PostgresTables implements OrderedTables {
         /\bLIST\((\$\d+)\)/g,
         '(SELECT value COLLATE "C" FROM json_array_elements_text($1::text::json))',
       )
+      .replaceAll(
+        /\bIN NUMBERS\((\$\d+)\)/g,
+        '= ANY(ARRAY(SELECT value::bigint FROM json_array_elements_text($1::text::json)))',
+      )
+      .replaceAll(/\bFLAG\(([^()]*)\)/g, '(CASE WHEN $1 THEN 1 ELSE 0 END)')
+      .replaceAll(/\bINDEXED BY \w+/g, '')
     this.#texts.set(statement, text)
     return text
   }
@@ -205,7 +275,8 @@ export class PostgresTables implements OrderedTables {
   }
 }
 
-/** Integers go as 8 bytes: a number would be taken for one of 4, or for a fraction. */
+/** Integers go as 8 bytes: a number would be taken for one of 4, or for a fraction. No text here has a NUL. */
 function bindingOf(value: Value): Value {
-  return typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : value
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value)
+  return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value
 }

@@ -6,7 +6,7 @@ import type { Awaitable } from '../../async/async.ts'
 export type Value = string | number | bigint | Uint8Array | null
 
 /** One statement, and what is bound to its question marks. */
-interface Step {
+export interface Step {
   readonly statement: Statement<unknown>
   readonly values: readonly Value[]
   readonly wants: 'rows' | 'row' | 'count'
@@ -17,9 +17,14 @@ export type StepResult = readonly unknown[] | number
 
 export type Work<T> = Generator<Step, T, StepResult>
 
+/** Work that gives pieces of a text between its statements. */
+export type PieceWork = Generator<Step | string, void, StepResult>
+
 /**
  * A statement in the SQL that both databases have. `?` marks a value, in order, and `?1` one by its place (a text has
- * either kind); `LIST(?)` is a JSON array of texts as a subquery. Integers and flags arrive as bigint.
+ * either kind); `LIST(?)` is a JSON array of texts as a subquery, and `IN NUMBERS(?)` looks for one of an array of
+ * integers. `FLAG(condition)` is 1 or 0, as in an index of such flags. SQLite is told with `INDEXED BY` where to look;
+ * PostgreSQL finds it by itself. Integers and flags arrive as bigint.
  */
 export class Statement<Row> {
   readonly text: string
@@ -72,6 +77,12 @@ export interface Tables {
   do<T>(work: () => Work<T>): Awaitable<T>
   /** One transaction, as if nothing else ran meanwhile. The work may be done again from its start. */
   together<T>(work: () => Work<T>): Awaitable<T>
+  /** Reads of one moment, which keep no writer waiting. Rejects with the reason of the signal where that can still be heard. */
+  reads<T>(work: () => Work<T>, signal?: AbortSignal): Awaitable<T>
+  /** Reads that are made as their pieces are taken: each statement reads of its own moment. */
+  pieces(work: () => PieceWork, signal?: AbortSignal): AsyncIterable<string>
+  /** Writes that a power cut may undo, and that wait for nothing: not for the disk, not for another process. */
+  withoutWaiting<T>(work: () => Work<T>): Awaitable<T>
   /** Whether another process may have written rows that are cached, since this was last asked. */
   changedElsewhere(): boolean
 }

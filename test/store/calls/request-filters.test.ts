@@ -9,7 +9,9 @@ import { openStore } from '../../../src/store/open.ts'
 import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-reader.ts'
 import { Retention } from '../../../src/store/sqlite/calls/retention.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
-import { SqliteFinder } from '../../../src/store/sqlite/search.ts'
+import { callsByUpstreamId } from '../../../src/store/sqlite/ledger/calls.ts'
+import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
+import { SqlFinder } from '../../../src/store/sql/search.ts'
 import { noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { logRowOf } from './support.ts'
@@ -179,9 +181,11 @@ describe('every answer begins at a place of an index', () => {
     expect(reads.some((read) => /USING (COVERING )?INDEX|PRIMARY KEY/.test(read))).toBe(true)
   })
 
-  test('a search', () => {
+  test('a search', async () => {
     const { database: seen, asked } = watched()
-    new SqliteFinder(seen, () => noon).find('nothing-of-this-kind', 10)
+    const tables = new SqliteTables(seen)
+    const finder = new SqlFinder({ tables, clock: () => noon, byUpstreamId: callsByUpstreamId })
+    await finder.find('nothing-of-this-kind', 10)
     expect(asked.size).toBeGreaterThan(10)
     const reads = [...asked].flatMap(readsOf)
     expect(reads.filter((read) => read.startsWith('SCAN') && !harmless.test(read))).toEqual([])

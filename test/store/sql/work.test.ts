@@ -18,7 +18,13 @@ const find = sql<Signature>('SELECT signature, expires_at FROM signature WHERE t
 const among = sql<{ tool_call: string }>(
   'SELECT tool_call FROM signature WHERE expires_at = ?2 AND tool_call IN LIST(?1) ORDER BY tool_call',
 )
+const numbered = sql<{ tool_call: string; first: bigint }>(
+  `SELECT tool_call, CAST(FLAG(tool_call = '1') AS bigint) AS first FROM signature WHERE expires_at IN NUMBERS(?)
+   ORDER BY tool_call`,
+)
 const change = sql('UPDATE signature SET expires_at = ? WHERE tool_call = ?')
+const pause = sql('SELECT pg_sleep(0.1)')
+const hang = sql('SELECT pg_sleep(60)')
 const remove = sql<{ tool_call: string }>('DELETE FROM signature WHERE expires_at > ? RETURNING tool_call')
 
 function suite(tables: () => Tables): void {
@@ -69,6 +75,29 @@ function suite(tables: () => Tables): void {
       ),
     )
     expect((await tables().do(() => find.first('count')))?.expires_at).toBe(12n)
+  })
+
+  test('one of some numbers is found, and a condition is a flag', async () => {
+    await tables().withoutWaiting(function* () {
+      for (const n of [1, 2, 3]) yield* insert.run(`${n}`, '', 2 ** 40 + n)
+    })
+    const numbers = JSON.stringify([2 ** 40 + 1, 2 ** 40 + 3, 7])
+    expect(await tables().do(() => numbered.all(numbers))).toEqual([
+      { tool_call: '1', first: 1n },
+      { tool_call: '3', first: 0n },
+    ])
+  })
+
+  test('pieces come in between statements, which read what was written meanwhile', async () => {
+    const read = tables().pieces(function* () {
+      for (let n = 0; n < 3; n++) yield `${(yield* find.first('a'))?.signature} `
+    })
+    let text = ''
+    for await (const piece of read) {
+      text += piece
+      if (text.length < 12) await tables().do(() => insert.run('a', 'x', 1))
+    }
+    expect(text).toBe('undefined x x ')
   })
 }
 
@@ -125,6 +154,18 @@ describeOnPostgres('work on PostgreSQL', () => {
     expect(await tables.do(() => find.first('a'))).toBeUndefined()
   })
 
+  test('reads are of one moment, whatever is written meanwhile', async () => {
+    const [before, after] = await tables.reads(function* () {
+      const first = yield* find.first('a')
+      // The next answer comes after this one was written.
+      void tables.do(() => insert.run('a', 'x', 1))
+      yield* pause.all()
+      return [first, yield* find.first('a')]
+    })
+    expect([before, after]).toEqual([undefined, undefined])
+    expect(await tables.do(() => find.first('a'))).toMatchObject({ signature: 'x' })
+  })
+
   test('a lost connection is told as such, and is there again for the next', async () => {
     await admin.unsafe(
       'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
@@ -134,5 +175,26 @@ describeOnPostgres('work on PostgreSQL', () => {
     )
     for (const error of first) expect(error).toMatchObject({ code: 'store_unavailable' })
     expect(await tables.do(() => find.first('a'))).toBeUndefined()
+  })
+
+  test('reads end with their signal, and leave the connection to others', async () => {
+    const left = new AbortController()
+    const reason = new Error('gone')
+    const running = Promise.all(
+      Array.from({ length: 4 }, () => caught(() => tables.reads(() => hang.all(), left.signal))),
+    )
+    for (;;) {
+      const [row] = await admin.unsafe(
+        "SELECT count(*)::int AS n FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%' AND state = 'active'",
+      )
+      if (row.n === 4) break
+    }
+    left.abort(reason)
+    expect(await running).toEqual([reason, reason, reason, reason])
+    expect(await tables.do(() => find.first('a'))).toBeUndefined()
+    const [row] = await admin.unsafe(
+      "SELECT count(*)::int AS n FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%' AND state = 'active'",
+    )
+    expect(row.n).toBe(0)
   })
 })

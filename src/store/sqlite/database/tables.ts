@@ -6,11 +6,13 @@ import {
   AlreadyThere,
   type StepResult,
   type OrderedTables,
+  type PieceWork,
   type Statement,
+  type Step,
   type Tables,
   type Work,
 } from '../../sql/work.ts'
-import { inTransaction, orUnavailable, sqliteCode } from './sqlite.ts'
+import { inTransaction, orUnavailable, sqliteCode, withoutWaiting } from './sqlite.ts'
 
 export class SqliteTables implements Tables {
   readonly database: Database
@@ -38,35 +40,77 @@ export class SqliteTables implements Tables {
     return changed
   }
 
+  /** At once, as everything here: no other work of this process comes in between. */
+  reads<T>(work: () => Work<T>): T {
+    if (this.database.inTransaction) return this.do(work)
+    return orUnavailable(() => this.database.transaction(() => this.drive(work())).deferred())
+  }
+
+  async *pieces(work: () => PieceWork): AsyncGenerator<string, void> {
+    const steps = this.steps(work(), Number.POSITIVE_INFINITY)
+    for (;;) {
+      const step = orUnavailable(() => steps.next())
+      if (step.done) return
+      if (step.value !== undefined) yield step.value
+    }
+  }
+
+  withoutWaiting<T>(work: () => Work<T>): T {
+    return orUnavailable(() => withoutWaiting(this.database, () => this.drive(work())))
+  }
+
   /** In the transaction that the caller is in, if any. */
   drive<T>(work: Work<T>): T {
     let next = work.next()
-    while (!next.done) {
-      const { statement, values, wants } = next.value
-      let answer: StepResult
-      try {
-        const prepared = this.#prepare(statement)
-        const bound = values as SQLQueryBindings[]
-        if (wants === 'count') answer = Number(prepared.run(...bound).changes)
-        else if (wants === 'rows') answer = prepared.all(...bound)
-        else {
-          const row = prepared.get(...bound)
-          answer = row === null ? [] : [row]
-        }
-      } catch (error) {
-        const isTaken = sqliteCode(error).startsWith('SQLITE_CONSTRAINT')
-        next = work.throw(isTaken ? new AlreadyThere('there is such a row', { cause: error }) : error)
-        continue
+    while (!next.done) next = this.#answer(work, next.value)
+    return next.value
+  }
+
+  /** The same for whoever does other things meanwhile: stops after `stepMs` milliseconds of statements, and at each piece. */
+  *steps<T>(work: Generator<Step | string, T, StepResult>, stepMs: number): Generator<string | undefined, T> {
+    let since = performance.now()
+    let next = work.next()
+    try {
+      while (!next.done) {
+        if (typeof next.value === 'string') {
+          yield next.value
+          next = work.next([])
+        } else next = this.#answer(work, next.value)
+        if (performance.now() - since < stepMs) continue
+        yield undefined
+        since = performance.now()
       }
-      next = work.next(answer)
+    } finally {
+      work.return(undefined as never)
     }
     return next.value
+  }
+
+  /** Goes on with what the database says to a statement. */
+  #answer<S, T>(work: Generator<S, T, StepResult>, { statement, values, wants }: Step): IteratorResult<S, T> {
+    let answer: StepResult
+    try {
+      const prepared = this.#prepare(statement)
+      const bound = values as SQLQueryBindings[]
+      if (wants === 'count') answer = Number(prepared.run(...bound).changes)
+      else if (wants === 'rows') answer = prepared.all(...bound)
+      else {
+        const row = prepared.get(...bound)
+        answer = row === null ? [] : [row]
+      }
+    } catch (error) {
+      const isTaken = sqliteCode(error).startsWith('SQLITE_CONSTRAINT')
+      return work.throw(isTaken ? new AlreadyThere('there is such a row', { cause: error }) : error)
+    }
+    return work.next(answer)
   }
 
   #prepare(statement: Statement<unknown>): Prepared<unknown, SQLQueryBindings[]> {
     const known = this.#prepared.get(statement)
     if (known) return known
-    const text = statement.text.replaceAll(/\bLIST\((\?\d*)\)/g, '(SELECT value FROM json_each($1))')
+    const text = statement.text
+      .replaceAll(/\b(?:LIST|NUMBERS)\((\?\d*)\)/g, '(SELECT value FROM json_each($1))')
+      .replaceAll(/\bFLAG\(/g, '(')
     const prepared = this.database.prepare<unknown, SQLQueryBindings[]>(text)
     this.#prepared.set(statement, prepared)
     return prepared

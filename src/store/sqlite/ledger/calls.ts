@@ -20,9 +20,17 @@ import {
 import type { CallEnd } from '../../ledger-core.ts'
 import { BulkInsert } from './journal.ts'
 import type { Row } from '../../schema.ts'
+import { sql } from '../../sql/work.ts'
 import { requireOne, isOutage, whenNeeded } from '../database/sqlite.ts'
 import { groupTag, tagsOf } from '../../../conversation/tags.ts'
 import { startOfDay, startOfMonth } from '../../../credits/calendar.ts'
+
+/** The last calls with an id that a provider gave. The index is in blocks of calls: see CallTable. */
+export const callsByUpstreamId = sql<{ readonly seq: bigint }>(
+  `WITH RECURSIVE block (n) AS (SELECT max(seq) >> 9 FROM call UNION ALL SELECT n - 1 FROM block WHERE n > 0),
+   found (seq) AS (SELECT (SELECT max(seq) FROM call WHERE call.seq >> 9 = n AND upstream_id = ?1) FROM block)
+   SELECT seq FROM found WHERE seq IS NOT NULL LIMIT 10`,
+)
 
 /** Made anew for each group: a map whose entries come and go would keep old calls alive, see ShortLivedMap. */
 function nothing() {
