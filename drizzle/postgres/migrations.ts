@@ -723,4 +723,8 @@ CREATE UNLOGGED TABLE "rate" (
 );
 CREATE INDEX "attempt_count_at" ON "attempt_count" USING btree ("at");CREATE INDEX "rate_at" ON "rate" USING btree ("at");`,
   },
+  {
+    name: '0010_statements',
+    sql: `CREATE INDEX "call_ended" ON "call" USING brin ("ended_at") WITH (autosummarize=true);CREATE INDEX "journal_account" ON "journal" USING btree ("account","version") WHERE version is not null;CREATE INDEX "journal_at" ON "journal" USING brin ("at") WITH (autosummarize=true);`,
+  },
 ]

@@ -45,6 +45,8 @@ export const shared = {
   /** The chain of a table that has one, for its keys. */
   chain: (_table: object): [] => [],
   openCallIndexes: (_table: object): [] => [],
+  journalIndexes: (_table: object): [] => [],
+  callIndexes: (_table: object): [] => [],
 }
 
 type Indexed = Parameters<ReturnType<typeof index>['on']>

@@ -11,7 +11,9 @@ import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteDirectory } from './sqlite/accounts/directory.ts'
 import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
-import { SqliteReports, SqliteStatements } from './sqlite/audit/reports.ts'
+import { SqlReports } from './sql/reports.ts'
+import { SqlStatements } from './sql/statements.ts'
+import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
 import { SqliteBackground } from './sqlite/calls/background.ts'
 import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
@@ -200,10 +202,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     mcpServers: new SqlMcpServers(tables),
     acts: new SqlActs(tables),
     settings: new SqlSettings(tables),
-    reports: new SqliteReports(path),
-    statements: new SqliteStatements(database),
     payments: new SqlPayments(tables),
     vouchers: new SqlVouchers(tables),
+    reports: new SqlReports(tables, bookingsOfSqlite),
+    statements: new SqlStatements(tables, bookingsOfSqlite),
     webhooks: new SqlWebhooks(tables),
     subscriptions: new SqlSubscriptions(tables),
     idempotency: new SqliteIdempotency(database, ledger, { clock, owner: serveAs ?? '', isDead }),

@@ -41,6 +41,7 @@ function ledgerTables(c: typeof columns) {
     },
     (t) => [
       c.primaryKey({ columns: [...c.shared.chain(t), t.tx, t.leg] }),
+      ...c.shared.journalIndexes(t),
       c.check('journal_amount', sql`amount <> 0`),
     ],
   )
@@ -166,6 +167,7 @@ function ledgerTables(c: typeof columns) {
       c.check('call_cost', sql`cost = charged + absorbed and charged >= 0 and absorbed >= 0`),
       c.check('call_void', sql`state <> 'voided' or (cost = 0 and settle_tx is null)`),
       c.check('call_hold', sql`hold >= 0`),
+      ...c.shared.callIndexes(t),
     ],
   )
 

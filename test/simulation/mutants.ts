@@ -23,7 +23,8 @@ const groups = 'src/accounts/group.ts'
 const queue = 'src/store/commits/commit-queue.ts'
 const transactions = 'src/store/sqlite/ledger/journal.ts'
 const durability = 'src/store/commits/durability.ts'
-const statements = 'src/store/sqlite/audit/reports.ts'
+const statements = 'src/store/sql/statements.ts'
+const bookings = 'src/store/sqlite/audit/bookings.ts'
 const monthly = 'src/credits/ledger/monthly.ts'
 
 export const mutants: readonly Mutant[] = [
@@ -513,7 +514,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the month of a statement begins after its first moment',
-    patches: [[statements, '?? 0n) < at) low', '?? 0n) <= at) low']],
+    patches: [[statements, 'found.at < at) low', 'found.at <= at) low']],
   },
   {
     name: 'a statement closes with what came after its month',
@@ -534,13 +535,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a statement shows a charge with another call',
     patches: [
-      [
-        statements,
-        `call ON call.settle_tx = journal.tx LEFT JOIN lot ON lot.id = journal.lot
-       WHERE journal.tx > ?`,
-        `call ON call.settle_tx <= journal.tx LEFT JOIN lot ON lot.id = journal.lot
-       WHERE journal.tx > ?`,
-      ],
+      [bookings, `charges: 'call.settle_tx = journal.tx'`, `charges: 'call.settle_tx <= journal.tx'`],
     ],
   },
   {
@@ -551,7 +546,7 @@ export const mutants: readonly Mutant[] = [
 
 /** Whether the fault is in how statements of a month are made, which shows in nothing else. */
 export function isOfStatements({ patches }: Mutant): boolean {
-  return patches.every(([file]) => file === statements || file === monthly)
+  return patches.every(([file]) => file === statements || file === bookings || file === monthly)
 }
 
 const root = resolve(import.meta.dir, '../..')

@@ -35,8 +35,8 @@ export class StatementCheck {
   readonly #sums: System['MonthlySums']
   readonly #sql: ReturnType<typeof statements>
 
-  constructor(database: Database, { SqliteStatements, MonthlySums }: System) {
-    this.#reader = new SqliteStatements(database)
+  constructor(database: Database, { SqlStatements, SqliteTables, bookingsOfSqlite, MonthlySums }: System) {
+    this.#reader = new SqlStatements(new SqliteTables(database), bookingsOfSqlite)
     this.#sums = MonthlySums
     this.#sql = statements(database)
   }
@@ -91,7 +91,7 @@ export class StatementCheck {
 
   async #paged(account: string, from: number, to: number): Promise<StatementEntry[]> {
     const entries: StatementEntry[] = []
-    let before: number | null = await this.#reader.firstSince(to)
+    let before: number | null = await this.#reader.firstSince(account, to)
     while (before !== null) {
       const page = await this.#reader.page(account, pageSize, before, from)
       entries.push(...page.entries)

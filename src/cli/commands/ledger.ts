@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { dayMs } from '../../credits/calendar.ts'
-import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
+import type { AuditedSpan, AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import {
   type DayOfModel,
   type InvoiceLine,
@@ -85,17 +85,25 @@ async function auditOneDay(context: Context, day: number): Promise<void> {
   const report = await withStore(context, ({ ledger }) => ledger.auditDay(day))
   const date = new Date(day).toISOString().slice(0, 10)
   const over = context.io.clock() >= day + dayMs
+  const span = report.journal.length === 1 ? report.journal[0] : undefined
   print(context, {
     json: {
       ok: report.ok,
       day: date,
       over,
-      first_transaction: report.journal?.firstTransaction ?? null,
-      last_transaction: report.journal?.lastTransaction ?? null,
+      first_transaction: span?.firstTransaction ?? null,
+      last_transaction: span?.lastTransaction ?? null,
       journal_entries: report.journalEntries,
       calls: report.calls,
-      given_hash: report.journal?.givenHash ?? null,
-      head_hash: report.journal?.headHash ?? null,
+      given_hash: span?.givenHash ?? null,
+      head_hash: span?.headHash ?? null,
+      chains: report.journal.map(({ chain, firstTransaction, lastTransaction, givenHash, headHash }) => ({
+        chain,
+        first_transaction: firstTransaction,
+        last_transaction: lastTransaction,
+        given_hash: givenHash,
+        head_hash: headHash,
+      })),
       checks: report.checks,
       not_checked: report.notChecked,
     },
@@ -111,12 +119,20 @@ async function auditOneDay(context: Context, day: number): Promise<void> {
 
 function coveredBy({ journal, journalEntries, calls }: DayAudit): string {
   const ended = `${plural(calls, 'call')} ended`
-  if (!journal) return `no journal entries, ${ended}`
-  const { firstTransaction, lastTransaction, givenHash, headHash } = journal
-  return (
-    `${plural(journalEntries, 'journal entry', 'journal entries')}, transactions ${firstTransaction} to ${lastTransaction}, ${ended}\n` +
-    `from hash ${givenHash}, taken as given, to head ${headHash}`
-  )
+  if (journal.length === 0) return `no journal entries, ${ended}`
+  const entries = plural(journalEntries, 'journal entry', 'journal entries')
+  const [span] = journal
+  if (journal.length === 1) return `${entries}, transactions ${rangeOf(span!)}, ${ended}\n${hashesOf(span!)}`
+  const chains = journal.map((each) => `chain ${each.chain}: ${rangeOf(each)}, ${hashesOf(each)}`)
+  return [`${entries} in ${journal.length} chains, ${ended}`, ...chains].join('\n')
+}
+
+function rangeOf({ firstTransaction, lastTransaction }: AuditedSpan): string {
+  return `${firstTransaction} to ${lastTransaction}`
+}
+
+function hashesOf({ givenHash, headHash }: AuditedSpan): string {
+  return `from hash ${givenHash}, taken as given, to head ${headHash}`
 }
 
 function linesOf({ checks }: Pick<AuditReport, 'checks'>): string[] {

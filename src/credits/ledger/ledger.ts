@@ -395,16 +395,20 @@ export interface Replacement {
 /** The audit of one UTC day. Its duration depends on that day alone, not on the length of the journal. */
 export interface DayAudit extends Pick<AuditReport, 'ok' | 'journalEntries' | 'checks'> {
   readonly calls: number
-  /** The journal entries read; null if nothing was booked that day. */
-  readonly journal: {
-    readonly firstTransaction: number
-    readonly lastTransaction: number
-    /** The hash of the entry before the first, which is not verified. */
-    readonly givenHash: string
-    readonly headHash: string
-  } | null
+  /** The journal entries read, of each hash chain in which something was booked that day; without any, an empty list. */
+  readonly journal: readonly AuditedSpan[]
   /** What only an audit of the whole journal can check. */
   readonly notChecked: readonly string[]
+}
+
+export interface AuditedSpan {
+  /** The number of its chain: SQLite has the first alone, PostgreSQL one for each process that has written. */
+  readonly chain: number
+  readonly firstTransaction: number
+  readonly lastTransaction: number
+  /** The hash of the entry before the first, which is not verified. */
+  readonly givenHash: string
+  readonly headHash: string
 }
 
 /**

@@ -85,7 +85,7 @@ export class MonthlySums {
 
 /** One line of an account's statement. */
 export interface HistoryEntry {
-  /** The transaction in the journal; one may have several lines. */
+  /** Orders the bookings of the account, and is no other booking's of it; one may have several lines. */
   readonly tx: number
   readonly at: number
   readonly kind: TransactionKind
@@ -125,10 +125,10 @@ export interface Span {
 
 /** Reads statements while calls are served: no page blocks the event loop for long. */
 export interface StatementReader {
-  /** Entries before transaction `before` and not earlier than `since`, if given. */
+  /** Entries before booking `before` and not earlier than `since`, if given. */
   page(account: string, limit: number, before?: number, since?: number): Promise<StatementPage>
-  /** The first transaction at or after this time; one past the last if there is none. */
-  firstSince(at: number): Awaitable<number>
+  /** Everything of the account at or after this time has this number or a higher one, and everything before a lower one. */
+  firstSince(account: string, at: number): Awaitable<number>
   /** Calls `each` with every entry from `from` until before `to`, newest first, all from one consistent snapshot. */
   span(
     account: string,

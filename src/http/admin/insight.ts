@@ -289,10 +289,12 @@ async function withAddress<Row extends { readonly account: string | null }>(
 
 function auditView(report: AuditReport | DayAudit): AuditView {
   const day = 'notChecked' in report ? report : undefined
+  // Of many chains none has the head.
+  const [span, other] = day?.journal ?? []
   return {
     ok: report.ok,
     journal_entries: report.journalEntries,
-    head_hash: 'headHash' in report ? report.headHash : (report.journal?.headHash ?? null),
+    head_hash: 'headHash' in report ? report.headHash : other || !span ? null : span.headHash,
     checks: report.checks,
     ...(day ? { calls: day.calls, not_checked: day.notChecked } : {}),
     ...('replaced' in report ? { replaced: report.replaced } : {}),

@@ -141,7 +141,7 @@ export function historyCsv(
   let before: number | null | undefined
   return new ReadableStream({
     async start() {
-      if (within !== undefined) before = await statements.firstSince(within.to)
+      if (within !== undefined) before = await statements.firstSince(account, within.to)
     },
     async pull(controller) {
       // Pages before the last may be empty.

@@ -1,6 +1,7 @@
 // The proof of the ledger on PostgreSQL, over all chains, on a connection of its own and as of one moment.
 
-import type { AuditReport } from '../../credits/ledger/ledger.ts'
+import { dayMs } from '../../credits/calendar.ts'
+import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { genesis, type HashedFields, hashOf } from '../ledger-rows.ts'
 import { Connection } from './connection.ts'
 
@@ -13,6 +14,8 @@ interface Check {
   readonly name: string
   /** Gives what is broken, in `broken`; nothing where the invariant holds. */
   readonly sql: string
+  /** The same of one day (see narrow); left out if it needs no change, null if only the whole journal can answer. */
+  readonly ofDay?: string | null
 }
 
 const pins = `SELECT o.id, o.account, o.funding, o.key, pin.value ->> 0 AS lot, (pin.value ->> 1)::numeric AS amount
@@ -35,6 +38,12 @@ const checks: readonly Check[] = [
             WINDOW line AS (PARTITION BY chain ORDER BY tx, leg)) AS lines
           WHERE NOT (tx = coalesce(last_tx, 0) + 1 AND leg = 0) AND NOT (tx = last_tx AND leg = last_leg + 1)
           UNION ALL SELECT 'chain ' || id FROM chain WHERE tx <> coalesce((SELECT max(tx) FROM journal WHERE chain = chain.id), 0)`,
+    ofDay: `SELECT 'transaction ' || chain || '.' || tx AS broken FROM (
+            SELECT chain, tx, leg, lag(tx) OVER line AS last_tx, lag(leg) OVER line AS last_leg FROM journal
+            WINDOW line AS (PARTITION BY chain ORDER BY tx, leg)) AS lines
+          WHERE NOT (leg = 0 AND tx = 1 + coalesce(last_tx,
+              (SELECT coalesce(max(before.tx), 0) FROM whole_journal AS before WHERE before.chain = lines.chain AND before.tx < lines.tx)))
+            AND NOT (tx = last_tx AND leg = last_leg + 1)`,
   },
   {
     name: "a wallet's posted − debt is the sum of its journal legs",
@@ -42,6 +51,7 @@ const checks: readonly Check[] = [
             SELECT account AS name, amount FROM journal WHERE account LIKE 'wallet:%'
             UNION ALL SELECT 'wallet:' || account || ':' || pool, debt - posted FROM wallet) AS legs
           GROUP BY name HAVING sum(amount) <> 0`,
+    ofDay: null,
   },
   {
     name: "a wallet's posted and held are the sums over its lots",
@@ -54,6 +64,8 @@ const checks: readonly Check[] = [
     name: 'no credit is below zero, and no more is held than there is',
     sql: `SELECT 'lot ' || id AS broken FROM lot
           WHERE remaining < 0 OR pinned < 0 OR pinned > remaining OR expired < 0 OR refunded < 0`,
+    ofDay: `SELECT 'lot ' || id AS broken FROM lot
+          WHERE live = 1 AND (remaining < 0 OR pinned < 0 OR pinned > remaining OR expired < 0 OR refunded < 0)`,
   },
   {
     name: 'what lots have pinned is what open calls hold',
@@ -72,6 +84,7 @@ const checks: readonly Check[] = [
   {
     name: 'a call is open or has ended, never both',
     sql: `SELECT 'call ' || id AS broken FROM open_call JOIN call USING (id)`,
+    ofDay: `SELECT 'call ' || id AS broken FROM open_call JOIN whole_call USING (id)`,
   },
   {
     // A refund undoes the expiry of what it takes: the only line but that of its grant that adds to a lot.
@@ -88,6 +101,7 @@ const checks: readonly Check[] = [
             FROM journal WHERE lot IS NOT NULL) AS sums
           GROUP BY id HAVING sum(known) <> 1 OR sum(moved) = 0 OR sum(granted) <> 0 OR sum(consumed) <> 0
             OR sum(expired) <> 0 OR sum(refunded) <> 0`,
+    ofDay: null,
   },
   {
     name: 'no lot is consumed after its expiry unless pinned before',
@@ -122,6 +136,10 @@ const checks: readonly Check[] = [
             SELECT key, day, spent FROM key_spend
             UNION ALL SELECT key, ended_at - ended_at % 86400000, -charged FROM call WHERE key IS NOT NULL) AS sums
           GROUP BY key, day HAVING sum(spent) <> 0`,
+    ofDay: `SELECT 'key ' || key AS broken FROM (
+            SELECT key, spent FROM key_spend
+            UNION ALL SELECT key, -charged FROM call, day WHERE key IS NOT NULL AND ended_at >= day.start AND ended_at < day.next) AS sums
+          GROUP BY key HAVING sum(spent) <> 0`,
   },
   {
     // Over the windows that a call was held in, wherever its person or its group is moved afterwards.
@@ -130,6 +148,7 @@ const checks: readonly Check[] = [
             SELECT scope, "window", spent FROM budget_spend
             UNION ALL SELECT scope, "window", -charged FROM (${budgetsOf('call')}) AS calls WHERE state = 'settled') AS sums
           GROUP BY scope, "window" HAVING sum(spent) <> 0`,
+    ofDay: null,
   },
   {
     name: 'what a budget holds is what its open calls hold',
@@ -154,6 +173,7 @@ const checks: readonly Check[] = [
             SELECT account, key, ${figures.join(', ')} FROM usage_day
             UNION ALL SELECT account, key, ${figures.map((name) => `-${name}`).join(', ')} FROM usage_month) AS sums
           GROUP BY account, key HAVING ${figures.map((name) => `sum(${name}) <> 0`).join(' OR ')}`,
+    ofDay: null,
   },
   {
     // Two decisions from one state of a wallet would give two transactions one version; a repayment shares that of its cause.
@@ -167,33 +187,141 @@ const checks: readonly Check[] = [
   },
 ]
 
+const chainName = 'every hash chain is whole, to the end that its process has written'
+
 /** Audits the whole ledger. Throws only if it cannot be read. */
-export async function auditAll(url: string): Promise<AuditReport> {
+export function auditAll(url: string): Promise<AuditReport> {
+  return readingFrom(url, async (connection) => {
+    const found = await runChecks(connection, checks)
+    const { lines, broken } = await readChains(connection)
+    const all = [...found, { name: chainName, ok: broken === null, detail: broken }]
+    // Each process has an end of its own, in `chain`: there is no single head.
+    return { ok: isSound(all), journalEntries: lines, headHash: '', checks: all, replaced: [] }
+  })
+}
+
+/**
+ * Audits the UTC day that begins at `day`: of each chain all transactions from its first of that day to its last, and all
+ * calls that ended that day or were charged in one of them. Throws only if it cannot be read.
+ */
+export function auditDay(url: string, day: number): Promise<DayAudit> {
+  return readingFrom(url, async (connection) => {
+    const spans = await connection.send<DaySpan>(
+      `SELECT chain, min(tx) AS first, max(tx) AS last FROM journal WHERE at >= $1 AND at < $2 GROUP BY chain ORDER BY chain`,
+      [BigInt(day), BigInt(day + dayMs)],
+    )
+    const rows = narrow(day, spans)
+    const found = await runChecks(
+      connection,
+      checks.flatMap(({ name, sql, ofDay = sql }) =>
+        ofDay === null ? [] : [{ name, sql: `${rows} ${ofDay}` }],
+      ),
+    )
+    const chains: Awaited<ReturnType<typeof readDay>>[] = []
+    for (const span of spans) chains.push(await readDay(connection, span))
+    const broken = chains.find((chain) => chain.broken !== null)?.broken ?? null
+    const all = [{ name: 'the hash chains verify', ok: broken === null, detail: broken }, ...found]
+    const [ended] = await connection.send<{ readonly calls: bigint }>(
+      'SELECT count(*) AS calls FROM call WHERE ended_at >= $1 AND ended_at < $2',
+      [BigInt(day), BigInt(day + dayMs)],
+    )
+    return {
+      ok: isSound(all),
+      journalEntries: chains.reduce((sum, { lines }) => sum + lines, 0),
+      calls: Number(ended!.calls),
+      journal: chains.map(({ journal }) => journal),
+      checks: all,
+      notChecked: [
+        'the hash chains before and after the day',
+        chainName,
+        ...checks.filter(({ ofDay }) => ofDay === null).map(({ name }) => name),
+      ],
+    }
+  })
+}
+
+/** All that is read is of one moment. */
+async function readingFrom<T>(url: string, read: (connection: Connection) => Promise<T>): Promise<T> {
   const connection = new Connection(url, { deadlineMs })
   try {
     await connection.open()
     await connection.run('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
-    const found: AuditReport['checks'][number][] = []
-    for (const { name, sql } of checks) {
-      const [first] = await connection.send<{ readonly broken: string }>(`${sql} LIMIT 1`)
-      found.push({ name, ok: first === undefined, detail: first?.broken ?? null })
-    }
-    const { lines, broken } = await readChains(connection)
-    found.push({
-      name: 'every hash chain is whole, to the end that its process has written',
-      ok: broken === null,
-      detail: broken,
-    })
-    // Each process has an end of its own, in `chain`: there is no single head.
-    return {
-      ok: found.every(({ ok }) => ok),
-      journalEntries: lines,
-      headHash: '',
-      checks: found,
-      replaced: [],
-    }
+    return await read(connection)
   } finally {
     await connection.close()
+  }
+}
+
+async function runChecks(
+  connection: Connection,
+  wanted: readonly Pick<Check, 'name' | 'sql'>[],
+): Promise<AuditReport['checks']> {
+  const found: AuditReport['checks'][number][] = []
+  for (const { name, sql } of wanted) {
+    const [first] = await connection.send<{ readonly broken: string }>(`${sql} LIMIT 1`)
+    found.push({ name, ok: first === undefined, detail: first?.broken ?? null })
+  }
+  return found
+}
+
+function isSound(found: AuditReport['checks']): boolean {
+  return found.every(({ ok }) => ok)
+}
+
+/** The first and the last transaction of a day in a chain. */
+interface DaySpan {
+  readonly chain: bigint
+  readonly first: bigint
+  readonly last: bigint
+}
+
+/** Rows of one day under the names of their tables, which are `whole_journal` and `whole_call` then: what precedes a check. */
+function narrow(day: number, spans: readonly DaySpan[]): string {
+  const next = day + dayMs
+  const list = spans.length === 0 ? ['(0::bigint, 1::bigint, 0::bigint)'] : spans.map(spanRow)
+  const isOfDay = `(ended_at >= ${day} AND ended_at < ${next})`
+  return `WITH day AS (SELECT ${day}::bigint AS start, ${next}::bigint AS next),
+    spans (chain, first, last) AS (VALUES ${list.join(', ')}),
+    whole_journal AS NOT MATERIALIZED (SELECT * FROM journal),
+    whole_call AS NOT MATERIALIZED (SELECT * FROM call),
+    journal AS (SELECT line.* FROM spans JOIN journal AS line ON line.chain = spans.chain AND line.tx BETWEEN spans.first AND spans.last),
+    call AS (
+      SELECT * FROM call WHERE ${isOfDay}
+      UNION ALL SELECT one.* FROM spans JOIN call AS one
+        ON one.settle_chain = spans.chain AND one.settle_tx BETWEEN spans.first AND spans.last WHERE NOT ${isOfDay}),
+    key_spend AS (
+      SELECT spend.* FROM (SELECT id FROM api_key UNION SELECT key FROM call WHERE key IS NOT NULL) AS known
+        JOIN key_spend AS spend ON spend.key = known.id AND spend.day = ${day})`
+}
+
+function spanRow({ chain, first, last }: DaySpan): string {
+  return `(${chain}::bigint, ${first}::bigint, ${last}::bigint)`
+}
+
+/** A chain from the entry before the day, whose hash is trusted, to the entry after it, which must follow from it. */
+async function readDay(connection: Connection, { chain, first, last }: DaySpan) {
+  type End = { readonly hash: Uint8Array; readonly prev_hash: Uint8Array; readonly tx: bigint }
+  const [before] = await connection.send<End>(
+    'SELECT tx, prev_hash, hash FROM journal WHERE chain = $1 AND tx < $2 ORDER BY tx DESC, leg DESC LIMIT 1',
+    [chain, first],
+  )
+  const given = before?.hash ?? genesis
+  const { lines, head, broken } = await readChain(connection, chain, given, { first, last })
+  const [after] = await connection.send<End>(
+    'SELECT tx, prev_hash, hash FROM journal WHERE chain = $1 AND tx > $2 ORDER BY tx, leg LIMIT 1',
+    [chain, last],
+  )
+  const isTorn = after !== undefined && Buffer.compare(after.prev_hash, head) !== 0
+  return {
+    lines,
+    broken: broken ?? (isTorn ? `transaction ${chain}.${after.tx}` : null),
+    journal: {
+      chain: Number(chain),
+      firstTransaction: Number(first),
+      lastTransaction: Number(last),
+      givenHash: given.toHex(),
+      headHash: head.toHex(),
+    },
   }
 }
 
@@ -212,26 +340,41 @@ async function readChains(
     'SELECT id, head FROM chain ORDER BY id',
   )
   for (const { id, head } of chains) {
-    let last: Uint8Array = genesis
-    let after = { tx: 0n, leg: 0n }
-    for (;;) {
-      const lines = await connection.send<Line>(
-        `SELECT tx, leg, kind, account, lot, amount, at, prev_hash, hash FROM journal
-         WHERE chain = $1 AND (tx, leg) > ($2, $3) ORDER BY tx, leg LIMIT ${linesAtOnce}`,
-        [id, after.tx, after.leg],
-      )
-      for (const line of lines) {
-        const hash = hashOf(last, line)
-        if (Buffer.compare(line.prev_hash, last) !== 0 || Buffer.compare(line.hash, hash) !== 0)
-          return { lines: count, broken: `transaction ${id}.${line.tx}` }
-        last = hash
-        count++
-      }
-      const end = lines.at(-1)
-      if (!end) break
-      after = end
-    }
-    if (Buffer.compare(last, head) !== 0) return { lines: count, broken: `the end of chain ${id}` }
+    const read = await readChain(connection, id, genesis, { first: 0n, last: largestTransaction })
+    count += read.lines
+    if (read.broken !== null) return { lines: count, broken: read.broken }
+    if (Buffer.compare(read.head, head) !== 0) return { lines: count, broken: `the end of chain ${id}` }
   }
   return { lines: count, broken: null }
+}
+
+const largestTransaction = 2n ** 63n - 1n
+
+/** The lines of some transactions of a chain, each after the one before; `head`: the hash of the last that was as it should be. */
+async function readChain(
+  connection: Connection,
+  chain: bigint,
+  given: Uint8Array,
+  { first, last }: Pick<DaySpan, 'first' | 'last'>,
+): Promise<{ readonly lines: number; readonly head: Uint8Array; readonly broken: string | null }> {
+  let count = 0
+  let head = given
+  let after = { tx: first, leg: -1n }
+  for (;;) {
+    const lines = await connection.send<Line>(
+      `SELECT tx, leg, kind, account, lot, amount, at, prev_hash, hash FROM journal
+       WHERE chain = $1 AND (tx, leg) > ($2, $3) AND tx <= $4 ORDER BY tx, leg LIMIT ${linesAtOnce}`,
+      [chain, after.tx, after.leg, last],
+    )
+    for (const line of lines) {
+      const hash = hashOf(head, line)
+      if (Buffer.compare(line.prev_hash, head) !== 0 || Buffer.compare(line.hash, hash) !== 0)
+        return { lines: count, head, broken: `transaction ${chain}.${line.tx}` }
+      head = hash
+      count++
+    }
+    const end = lines.at(-1)
+    if (!end) return { lines: count, head, broken: null }
+    after = end
+  }
 }

@@ -42,6 +42,14 @@ export const shared = {
     index('open_call_account').on(account),
     index('open_call_key').on(key),
   ],
+  journalIndexes: ({ account, version, at }: Record<'account' | 'version' | 'at', PgColumn>) => [
+    partialIndex('journal_account', sql`version is not null`, account, version),
+    // Lines come in the order of their times, nearly: such an index is small, and costs a line nothing.
+    index('journal_at').using('brin', at).with({ autosummarize: true }),
+  ],
+  callIndexes: ({ endedAt }: { readonly endedAt: PgColumn }) => [
+    index('call_ended').using('brin', endedAt).with({ autosummarize: true }),
+  ],
 }
 
 type Indexed = Parameters<ReturnType<typeof index>['on']>

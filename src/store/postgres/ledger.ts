@@ -6,6 +6,7 @@ import type {
   Balance,
   CallRecord,
   CountedBudget,
+  DayAudit,
   KeySpend,
   LedgerStore,
   LedgerUpkeep,
@@ -25,7 +26,7 @@ import {
 import { endedRecordOf, openRecordOf } from '../ledger-rows.ts'
 import type { Row } from '../schema.ts'
 import { sql } from '../sql/work.ts'
-import { auditAll } from './audit.ts'
+import { auditAll, auditDay } from './audit.ts'
 import { Connection, ConnectionLost, lookupsOnly } from './connection.ts'
 import { GroupDraft } from './draft.ts'
 import { loadBudgets, loadKeys, loadWallets } from './load.ts'
@@ -55,10 +56,7 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
 
 type Parts = ReturnType<typeof partsOf>
 
-export class PostgresLedger
-  extends LedgerCore<KnownWallet>
-  implements Omit<LedgerStore, 'auditDay'>, LedgerUpkeep
-{
+export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerStore, LedgerUpkeep {
   readonly #parts: Parts
   #lastWriteCheck = Number.NEGATIVE_INFINITY
 
@@ -146,6 +144,10 @@ export class PostgresLedger
 
   audit(): Promise<AuditReport> {
     return auditAll(this.#parts.given.url)
+  }
+
+  auditDay(day: number): Promise<DayAudit> {
+    return auditDay(this.#parts.given.url, day)
   }
 
   async writable(): Promise<boolean> {

@@ -5,8 +5,11 @@ import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlPayments } from '../sql/top-ups.ts'
 import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
+import { SqlReports } from '../sql/reports.ts'
+import { SqlStatements } from '../sql/statements.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { Store } from '../store.ts'
+import { bookingsOfPostgres } from './bookings.ts'
 import { ledgerDeadlineMs } from './connection.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
@@ -34,6 +37,7 @@ type PostgresStore = Pick<
   | 'finder'
   | 'upkeep'
   | 'spending'
+  | 'ledger'
   | 'managementKeys'
   | 'provisioning'
   | 'mcpServers'
@@ -44,8 +48,10 @@ type PostgresStore = Pick<
   | 'subscriptions'
   | 'webhooks'
   | 'limits'
+  | 'reports'
+  | 'statements'
   | 'close'
-> & { readonly ledger: Omit<Store['ledger'], 'auditDay'> }
+>
 
 const defaultClockBackMs = 3_600_000
 
@@ -75,6 +81,8 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     payments: new SqlPayments(tables),
     vouchers: new SqlVouchers(tables),
     subscriptions: new SqlSubscriptions(tables),
+    reports: new SqlReports(tables, bookingsOfPostgres),
+    statements: new SqlStatements(tables, bookingsOfPostgres),
     webhooks: new SqlWebhooks(tables),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),

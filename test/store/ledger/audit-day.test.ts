@@ -71,14 +71,14 @@ describe('the audit of a day', () => {
       [today - day, today, today + day].map((at) => store.ledger.auditDay(at)),
     )
     expect(report).toMatchObject({ ok: true, journalEntries: 6, calls: 4 })
-    expect(report!.journal).toMatchObject({ firstTransaction: 4, lastTransaction: 6 })
+    expect(report!.journal).toMatchObject([{ firstTransaction: 4, lastTransaction: 6 }])
     expect(report!.checks.filter(({ ok }) => !ok)).toEqual([])
     // The days follow one another, from the beginning to the head.
-    expect(before!.journal).toMatchObject({ firstTransaction: 1, lastTransaction: 3 })
-    expect(before!.journal?.givenHash).toBe('0'.repeat(64))
-    expect(report!.journal?.givenHash).toBe(before!.journal!.headHash)
-    expect(after!.journal?.givenHash).toBe(report!.journal!.headHash)
-    expect(after!.journal?.headHash).toBe(whole.headHash)
+    expect(before!.journal).toMatchObject([{ firstTransaction: 1, lastTransaction: 3 }])
+    expect(before!.journal[0]?.givenHash).toBe('0'.repeat(64))
+    expect(report!.journal[0]?.givenHash).toBe(before!.journal[0]!.headHash)
+    expect(after!.journal[0]?.givenHash).toBe(report!.journal[0]!.headHash)
+    expect(after!.journal[0]?.headHash).toBe(whole.headHash)
   })
 
   test('checks every promise of the whole audit or says that it has not', async () => {
@@ -95,7 +95,7 @@ describe('the audit of a day', () => {
       ok: true,
       journalEntries: 0,
       calls: 0,
-      journal: null,
+      journal: [],
     })
   })
 
@@ -103,7 +103,7 @@ describe('the audit of a day', () => {
     now = noon
     await store.ledger.grant(grantOf('g', usd(10)))
     await voidCall('v', noon + day)
-    expect(await store.ledger.auditDay(today + day)).toMatchObject({ ok: true, calls: 1, journal: null })
+    expect(await store.ledger.auditDay(today + day)).toMatchObject({ ok: true, calls: 1, journal: [] })
     outsider((database) => forge(database, "UPDATE call SET settle_tx = 1 WHERE id = 'v'"))
     expect(await broken(today + day)).toMatchObject([{ detail: 'call v' }])
   })

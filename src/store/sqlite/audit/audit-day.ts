@@ -122,19 +122,22 @@ function chainOfDay(
   database: Database,
   span: Window | null,
 ): { journal: DayAudit['journal']; entries: number; broken: string | null } {
-  if (!span) return { journal: null, entries: 0, broken: null }
+  if (!span) return { journal: [], entries: 0, broken: null }
   const before = neighbour(database, 'WHERE tx < ? ORDER BY tx DESC, leg DESC', span.first)
   const given = before?.hash ?? genesis
   const { entries, head, broken } = chainOf(database, given)
   const after = neighbour(database, 'WHERE tx > ? ORDER BY tx, leg', span.last)
   const torn = after !== null && Buffer.compare(after.prev_hash, head) !== 0
   return {
-    journal: {
-      firstTransaction: Number(span.first),
-      lastTransaction: Number(span.last),
-      givenHash: Buffer.from(given).toString('hex'),
-      headHash: Buffer.from(head).toString('hex'),
-    },
+    journal: [
+      {
+        chain: 1,
+        firstTransaction: Number(span.first),
+        lastTransaction: Number(span.last),
+        givenHash: Buffer.from(given).toString('hex'),
+        headHash: Buffer.from(head).toString('hex'),
+      },
+    ],
     entries,
     broken: broken ?? (torn ? `transaction ${after.tx} leg ${after.leg}` : null),
   }
