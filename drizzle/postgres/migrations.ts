@@ -727,4 +727,13 @@ CREATE INDEX "attempt_count_at" ON "attempt_count" USING btree ("at");CREATE IND
     name: '0010_statements',
     sql: `CREATE INDEX "call_ended" ON "call" USING brin ("ended_at") WITH (autosummarize=true);CREATE INDEX "journal_account" ON "journal" USING btree ("account","version") WHERE version is not null;CREATE INDEX "journal_at" ON "journal" USING brin ("at") WITH (autosummarize=true);`,
   },
+  {
+    name: '0011_signs_of_life',
+    sql: `CREATE TABLE "leader" (
+	"duty" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"owner" text COLLATE "C" NOT NULL,
+	"until" bigint NOT NULL
+);
+ALTER TABLE "chain" ADD COLUMN "heartbeat_until" bigint DEFAULT 0 NOT NULL;`,
+  },
 ]

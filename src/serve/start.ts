@@ -157,6 +157,7 @@ export async function startGateway(
         store.identities,
         ...(store.limits ? [store.limits] : []),
       ],
+      leads: () => store.leads(),
       anchor: () => store.anchor(),
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,

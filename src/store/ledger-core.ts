@@ -130,8 +130,8 @@ export interface Commands {
 /** What is known for certain of processes and their calls, whatever their leases say. */
 export interface Lives {
   readonly isDead: (owner: string) => boolean
-  /** Whether a call runs in a process that is not dead. */
-  readonly isRunning: (call: string) => boolean
+  /** Whether a call of this owner runs in a process that is not dead. */
+  readonly isRunning: (call: string, owner: string) => boolean
 }
 
 export interface AbandonedCall {
@@ -464,7 +464,7 @@ export function isAbandoned(
   { isDead, isRunning }: Lives,
   now: number,
 ): boolean {
-  return isDead(owner) || (leaseUntil <= now && !isRunning(call))
+  return isDead(owner) || (leaseUntil <= now && !isRunning(call, owner))
 }
 
 function spentOfLoans(legs: readonly Leg[]): Pico {

@@ -245,6 +245,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     path,
     whenAccountsChange: (act) => void whenAccountsChange.push(act),
     refreshAccounts: () => accounts.refresh(),
+    leads: () => true,
     anchor: () => anchors.write(ledger.head()),
     async close() {
       retention.close()

@@ -73,6 +73,8 @@ export interface Store {
   whenAccountsChange(act: () => void): void
   /** Looks for changes of accounts, keys and sessions by other processes. Throws `store_unavailable`. */
   refreshAccounts(): void
+  /** Whether this process does what is to be done by one of many alone, such as sweeps. What is done twice has to be harmless all the same. */
+  leads(): boolean
   /** Writes the head of the hash chain beside the database, if it has moved. */
   anchor(): void
   /** Writes what is waiting and closes the database. */

@@ -24,6 +24,7 @@ test('one round ends abandoned calls, books expired credit and forgets old keys;
   const sweep = startSweep({
     ledger,
     forgetful: [idempotency],
+    leads: () => true,
     anchor: () => store.anchor(),
     clock: () => now,
     everyMs: never,
@@ -53,6 +54,7 @@ test('a round in which something fails does all the rest and rejects, and the ne
       { sweep: () => (broken ? Promise.reject(new Error('of one store')) : Promise.resolve(3)) },
       { sweep: () => Promise.resolve(done.push('another store')) },
     ],
+    leads: () => true,
     anchor: () => void done.push('anchor'),
     clock: () => noon,
     everyMs: never,
@@ -63,6 +65,27 @@ test('a round in which something fails does all the rest and rejects, and the ne
   broken = false
   done.length = 0
   expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 5 })
+  sweep.stop()
+})
+
+test('who does not lead leaves to the leader what is done for all, and still ends calls', async () => {
+  const done: string[] = []
+  const does = (what: string) => () => Promise.resolve(done.push(what))
+  let leads = false
+  const sweep = startSweep({
+    ledger: { recover: does('recover'), expire: does('expire') },
+    forgetful: [{ sweep: does('forget') }],
+    leads: () => leads,
+    anchor: () => undefined,
+    clock: () => noon,
+    everyMs: never,
+    onFailure: () => undefined,
+  })
+  await sweep.run()
+  expect(done.splice(0)).toEqual(['recover'])
+  leads = true
+  await sweep.run()
+  expect(done).toEqual(['recover', 'expire', 'forget'])
   sweep.stop()
 })
 
@@ -86,6 +109,7 @@ test('money does not wait for a backlog of records, nor does a second round of t
         },
       },
     ],
+    leads: () => true,
     anchor: () => undefined,
     clock: () => noon,
     everyMs: 1,
@@ -110,6 +134,7 @@ test('a round that is stopped ends with the step it is in, and reports nothing',
       expire: () => Promise.resolve(done.push('expire')),
     },
     forgetful: [{ sweep: () => Promise.resolve(done.push('another store')) }],
+    leads: () => true,
     anchor: () => void done.push('anchor'),
     clock: () => noon,
     everyMs: 1,

@@ -25,6 +25,8 @@ export function startSweep(parts: {
   readonly ledger: Pick<LedgerCommands, 'recover'> & Pick<LedgerUpkeep, 'expire'>
   /** Stores that delete their own expired records and return how many. */
   readonly forgetful: readonly { sweep(now: number): Promise<number> }[]
+  /** Whether this process does what one of many does for all; the calls of dead processes are everybody's business. */
+  readonly leads: () => boolean
   /** Writes the head of the ledger's hash chain next to the database. */
   readonly anchor: () => void
   readonly clock: () => number
@@ -46,16 +48,20 @@ export function startSweep(parts: {
     }
     return { done, failures }
   }
+  const forAll = (work: () => Promise<number>) => (parts.leads() ? work() : Promise.resolve(0))
   const money = single(async () => {
     const now = parts.clock()
-    const swept = await stepsOf([() => parts.ledger.recover(now), () => parts.ledger.expire(now)])
+    const swept = await stepsOf([
+      () => parts.ledger.recover(now),
+      () => forAll(() => parts.ledger.expire(now)),
+    ])
     if (!stopped) parts.anchor()
     return swept
   })
   // Beside it: a backlog of records takes minutes, and calls whose process died do not wait for it.
   const records = single(() => {
     const now = parts.clock()
-    return stepsOf(parts.forgetful.map((kind) => () => kind.sweep(now)))
+    return stepsOf(parts.forgetful.map((kind) => () => forAll(() => kind.sweep(now))))
   })
   const firstOf = (failures: readonly unknown[]) => {
     if (failures.length > 0) throw failures[0]

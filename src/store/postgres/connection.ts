@@ -6,6 +6,9 @@ import type { Value } from '../sql/work.ts'
 
 /** How long a statement of the ledger may take: a server that hangs would leave it pending for ever. */
 export const ledgerDeadlineMs = 5_000
+/** Milliseconds since 1970, of the one clock that all processes have. */
+export const databaseNow = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)'
+
 /** A pool with a reserved client has been seen never to close. */
 const closeMs = 500
 

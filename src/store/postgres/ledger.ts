@@ -48,6 +48,8 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly owner: string
   readonly time: ClockParts
   readonly limits: GroupLimits
+  /** Called with the owners of open calls, before it is asked which of them are dead. */
+  readonly lookFor?: (owners: ReadonlySet<string>) => Promise<void>
   /** Work that has to be durable before the end of a call that is given now; undefined where there is none. */
   readonly before?: () => Promise<unknown> | undefined
   /** The longest that a statement may take, milliseconds: then the connection counts as lost. */
@@ -85,7 +87,7 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
       isDead: given.isDead,
       isRunning: given.isRunning,
       expiring: (now) => read(parts, () => findExpiring(parts.reads, now)),
-      abandoned: (now) => read(parts, () => findAbandoned(parts.reads, given, now)),
+      abandoned: (now) => read(parts, () => findAbandoned(parts, now)),
     })
     this.#parts = parts
   }
@@ -215,14 +217,11 @@ async function findExpiring(reads: Connection, now: number): Promise<readonly st
   return [...new Set(rows.map(({ account }) => account))]
 }
 
-async function findAbandoned(
-  reads: Connection,
-  lives: Lives,
-  now: number,
-): Promise<readonly AbandonedCall[]> {
+async function findAbandoned({ reads, given }: Parts, now: number): Promise<readonly AbandonedCall[]> {
   const rows = await reads.send<Row<'openCall', 'id' | 'account' | 'owner' | 'lease_until'>>(
     'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
   )
+  await given.lookFor?.(new Set(rows.map(({ owner }) => owner)))
   return rows
     .map(({ id: call, account, owner, lease_until }) => ({
       call,
@@ -230,7 +229,7 @@ async function findAbandoned(
       owner,
       leaseUntil: Number(lease_until),
     }))
-    .filter((each) => isAbandoned(each, lives, now))
+    .filter((each) => isAbandoned(each, given, now))
 }
 
 /** The account has paid for the call, or its person has made it. */

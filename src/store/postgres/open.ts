@@ -15,6 +15,7 @@ import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
+import { Peers, type PeersParts } from './peers.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -22,11 +23,15 @@ export interface PostgresOptions {
   readonly clock: () => number
   /** The name in holds of this process, used once. */
   readonly owner?: string
+  /** Whether a call is in flight in this process. None is, if left out. */
+  readonly isRunning?: (call: string) => boolean
   readonly group?: Partial<GroupLimits>
   /** How far the clock may be behind the ledger's time. */
   readonly clockBackMs?: number
   /** Called when what was acknowledged is not there any more, or another process has taken over: this one has to end. */
   readonly lost?: (error: unknown) => void
+  /** Of the signs of life of this process. */
+  readonly peers?: PeersParts['times']
 }
 
 /** What a store on PostgreSQL has. */
@@ -50,6 +55,7 @@ type PostgresStore = Pick<
   | 'limits'
   | 'reports'
   | 'statements'
+  | 'leads'
   | 'close'
 >
 
@@ -60,17 +66,27 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
   const { clock, owner = `cli ${crypto.randomUUID()}`, group, clockBackMs = defaultClockBackMs } = options
   const tables = new PostgresTables({ url })
   await tables.open()
+  const peers = new Peers({
+    url,
+    owner,
+    serves: options.owner !== undefined,
+    isRunning: (call) => options.isRunning?.(call) === true,
+    lost: options.lost,
+    times: options.peers,
+  })
   const ledger = await PostgresLedger.open({
     url,
     owner,
     time: { clock, backMs: clockBackMs, stepped: () => undefined },
     limits: { ...defaultGroupLimits, ...group },
     deadlineMs: ledgerDeadlineMs,
-    isDead: () => false,
-    isRunning: () => false,
+    isDead: peers.isDead,
+    isRunning: peers.isRunning,
+    lookFor: peers.lookFor,
     lost: options.lost,
     before: () => tables.ordered,
   })
+  await peers.open()
   return {
     ledger,
     managementKeys: new SqlManagementKeys(tables),
@@ -90,9 +106,14 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     upkeep: new SqlUpkeep(tables),
     spending: new SqlSpending(tables),
+    leads: peers.leads,
     async close() {
-      await tables.close()
-      await ledger.close()
+      try {
+        await tables.close()
+        await ledger.close()
+      } finally {
+        await peers.close()
+      }
     },
   }
 }

@@ -1,6 +1,7 @@
 // All tables on PostgreSQL: those of ../schema.ts, and what keeps several writing processes apart. drizzle-kit reads
 // this file for the migrations; nothing else does.
 
+import { sql } from 'drizzle-orm'
 import type * as sqlite from '../columns.ts'
 import { defineTables } from '../schema.ts'
 import * as columns from './columns.ts'
@@ -20,6 +21,18 @@ export const chain = columns.table('chain', {
   head: columns.bytes('head').notNull(),
   /** The ledger's time of its last group. */
   at: columns.time('at').notNull(),
+  /** Until when its process counts as alive, by the database's clock; only then may another one take the chain. */
+  heartbeatUntil: columns
+    .time('heartbeat_until')
+    .notNull()
+    .default(sql`0`),
+})
+
+/** Which process does what is to be done by one alone, and until when, by the database's clock. */
+export const leader = columns.table('leader', {
+  duty: columns.string('duty').primaryKey(),
+  owner: columns.string('owner').notNull(),
+  until: columns.time('until').notNull(),
 })
 
 /** One row an account: whoever changes its wallet locks this, and counts its version. */

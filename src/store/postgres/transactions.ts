@@ -4,7 +4,7 @@
 import type { CommitFault, NeededRows, Transactions } from '../commits/durability.ts'
 import type { LedgerClock } from '../ledger-core.ts'
 import { genesis } from '../ledger-rows.ts'
-import { type Connection, ConnectionLost, stateOf } from './connection.ts'
+import { type Connection, ConnectionLost, databaseNow, stateOf } from './connection.ts'
 import type { GroupDraft, Drafted } from './draft.ts'
 import { type Chain, nameOfBudget, type Written } from './group.ts'
 import type { KnownWallets } from './wallets.ts'
@@ -18,6 +18,8 @@ const staleEnough = 0.25
 /** How much of that the last group makes. */
 const lastGroupPart = 0.1
 const reconnectMs = 100
+/** How long a process counts as alive after a sign of life, milliseconds. */
+export const heartbeatMs = 10_000
 
 /** The database stands before what it has acknowledged: a server took over that did not have it all. */
 export class HistoryLost extends Error {}
@@ -62,8 +64,8 @@ export class PostgresTransactions implements Transactions {
     const { connection, owner, wallets } = this.#parts
     await connection.open()
     const [row] = await connection.send<{ readonly id: bigint; readonly at: bigint }>(
-      `INSERT INTO chain (owner, epoch, batch, tx, head, at)
-       SELECT $1, 1, 0, 0, decode($2, 'hex'), coalesce(max(at), 0) FROM chain RETURNING id, at`,
+      `INSERT INTO chain (owner, epoch, batch, tx, head, at, heartbeat_until)
+       SELECT $1, 1, 0, 0, decode($2, 'hex'), coalesce(max(at), 0), ${databaseNow} + ${heartbeatMs} FROM chain RETURNING id, at`,
       [owner, genesis.toHex()],
     )
     wallets.beginAt(Number(row!.at))

@@ -148,7 +148,7 @@ export class SqlReports implements LedgerReports {
   }
 
   sumsOf(provider: string, from: number, until: number): Awaitable<readonly BookedSum[]> {
-    return this.#tables.together(function* (): Work<readonly BookedSum[]> {
+    return this.#tables.reads(function* (): Work<readonly BookedSum[]> {
       const booked = yield* sumBooked.all(provider, from, until)
       const failed = yield* countFailed.all(provider, from, until)
       return sumsIn(booked, failed)

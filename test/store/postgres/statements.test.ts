@@ -22,9 +22,10 @@ describeOnPostgres('the bookings of several processes', () => {
 
   async function twoProcesses() {
     const clocks = [noon, noon + 500]
-    const stores = await Promise.all(
-      clocks.map((_, n) => openOnPostgres(url, { clock: () => clocks[n]!, owner: `process ${n}` })),
-    )
+    // One after the other: the first has the first chain.
+    const stores: Awaited<ReturnType<typeof openOnPostgres>>[] = []
+    for (const n of clocks.keys())
+      stores.push(await openOnPostgres(url, { clock: () => clocks[n]!, owner: `process ${n}` }))
     const [one, two] = stores as [(typeof stores)[0], (typeof stores)[0]]
     const charge = async (n: number, call: string) => {
       const { ledger } = stores[n]!

@@ -1,0 +1,179 @@
+// The processes that write to one ledger, as they know of each other. Each shows signs of life, by the database's clock. One
+// of them, the leader, does what is to be done once, and finds the dead: whoever shows no sign of life any more has its chain
+// taken by a write, so that nothing it has sent or may yet send counts, and only then is it dead and are its calls ended.
+
+import { uncaught } from '../commits/durability.ts'
+import type { Lives } from '../ledger-core.ts'
+import {
+  Connection,
+  ConnectionLost,
+  databaseNow,
+  ledgerDeadlineMs,
+  lookupsOnly,
+  stateOf,
+} from './connection.ts'
+import { Fenced, heartbeatMs } from './transactions.ts'
+
+export interface PeersParts {
+  readonly url: string
+  /** The name of this process in `chain`, which has its row. */
+  readonly owner: string
+  /** Whether it may lead: a command that ends in a moment does not. */
+  readonly serves: boolean
+  /** Whether a call is in flight in this process. */
+  readonly isRunning: (call: string) => boolean
+  /** Called once when another process has taken this one for dead: it has to end. */
+  readonly lost?: ((error: unknown) => void) | undefined
+  readonly times?: Partial<LifeTimes> | undefined
+}
+
+/** Milliseconds. */
+interface LifeTimes {
+  /** Between two signs of life. */
+  readonly beatMs: number
+  /** How long a process has shown its own without a gap before it says of others that they show none. */
+  readonly graceMs: number
+}
+
+const usualTimes: LifeTimes = { beatMs: 2_000, graceMs: heartbeatMs }
+/** What the owner of a chain is called when it is over, before its name. */
+const over = 'over:'
+
+interface Beat {
+  readonly lives: boolean
+  readonly leads: boolean
+  /** Whether the last sign of life had not run out. */
+  readonly unbroken: boolean
+}
+
+export class Peers implements Lives {
+  readonly #parts: PeersParts
+  readonly #times: LifeTimes
+  readonly #connection: Connection
+  /** Names are used once: whoever is dead stays so. */
+  readonly #dead = new Set<string>()
+  #leads = false
+  #beatAt = Number.NEGATIVE_INFINITY
+  /** Since when there has been no gap between signs of life. */
+  #unbrokenSince = performance.now()
+  #beating: Promise<void> | undefined
+  #timer: ReturnType<typeof setInterval> | undefined
+  #isLost = false
+
+  constructor(parts: PeersParts) {
+    this.#parts = parts
+    this.#times = { ...usualTimes, ...parts.times }
+    this.#connection = new Connection(parts.url, { settings: lookupsOnly, deadlineMs: ledgerDeadlineMs })
+  }
+
+  /** Throws ConnectionLost when the server cannot be reached. */
+  async open(): Promise<void> {
+    await this.#connection.open()
+    await this.#beat()
+    this.#timer = setInterval(() => void this.#beatAgain(), this.#times.beatMs)
+    this.#timer.unref()
+  }
+
+  /** Whether this process does what is to be done once. For a moment two may think so of themselves. */
+  readonly leads = (): boolean => this.#leads && performance.now() - this.#beatAt < heartbeatMs
+
+  readonly isDead = (owner: string): boolean => this.#dead.has(owner)
+
+  /** What runs in another process that is not dead is that one's business, whatever became of the lease. */
+  readonly isRunning = (call: string, owner: string): boolean =>
+    owner === this.#parts.owner ? this.#parts.isRunning(call) : !this.#dead.has(owner)
+
+  /**
+   * Finds out which of these owners are dead, for isDead. Whoever does not lead leaves that to the leader. After a time in
+   * which this process could not show its own signs of life nobody else may have been able to: they get time to show them.
+   */
+  readonly lookFor = async (owners: ReadonlySet<string>): Promise<void> => {
+    if (!this.leads()) return
+    const asked = [...owners].filter((owner) => owner !== this.#parts.owner && !this.#dead.has(owner))
+    try {
+      if (performance.now() - this.#unbrokenSince >= this.#times.graceMs) await this.#takeChains()
+      if (asked.length === 0) return
+      const rows = await this.#connection.send<{ readonly owner: string }>(
+        `SELECT asked.owner FROM (SELECT value COLLATE "C" AS owner FROM json_array_elements_text($1::text::json)) AS asked
+         WHERE NOT EXISTS (SELECT 1 FROM chain WHERE chain.owner = asked.owner)`,
+        [JSON.stringify(asked)],
+      )
+      for (const { owner } of rows) this.#dead.add(owner)
+    } catch (error) {
+      // The next round tries again.
+      if (!(error instanceof ConnectionLost) && stateOf(error) === '') throw error
+    }
+  }
+
+  async #takeChains(): Promise<void> {
+    await this.#connection.send(
+      `UPDATE chain SET epoch = epoch + 1, owner = '${over}' || owner
+       WHERE heartbeat_until < ${databaseNow} AND owner <> $1 AND NOT starts_with(owner, '${over}')`,
+      [this.#parts.owner],
+    )
+  }
+
+  #beatAgain(): Promise<void> {
+    return (this.#beating ??= this.#tryToBeat().finally(() => (this.#beating = undefined)))
+  }
+
+  async #tryToBeat(): Promise<void> {
+    try {
+      if (!this.#connection.isOpen) await this.#connection.renew()
+      await this.#beat()
+    } catch (error) {
+      if (error instanceof ConnectionLost) await this.#connection.close()
+      // What the server refuses for a moment, such as a lock that it waited for, is tried again with the next beat.
+      else if (stateOf(error) === '') throw error
+    }
+  }
+
+  async #beat(): Promise<void> {
+    const { owner, serves } = this.#parts
+    const sentAt = performance.now()
+    const [beat] = await this.#connection.send<Beat>(beatText, [owner, BigInt(heartbeatMs), serves ? 1n : 0n])
+    const { lives, leads, unbroken } = beat!
+    if (!lives) return this.#lose()
+    if (!unbroken) this.#unbrokenSince = performance.now()
+    this.#beatAt = sentAt
+    this.#leads = leads
+  }
+
+  #lose(): void {
+    clearInterval(this.#timer)
+    this.#leads = false
+    if (this.#isLost) return
+    this.#isLost = true
+    const { lost = uncaught, owner } = this.#parts
+    lost(new Fenced(`${owner} was taken for dead by another process`))
+  }
+
+  /** Leaves: whatever this process has left open is ended by the others at once. To be called when it writes nothing more. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#beating
+    try {
+      if (!this.#connection.isOpen) await this.#connection.renew()
+      await this.#connection.send(
+        `UPDATE chain SET epoch = epoch + 1, owner = '${over}' || owner WHERE owner = $1`,
+        [this.#parts.owner],
+      )
+      await this.#connection.send('DELETE FROM leader WHERE owner = $1', [this.#parts.owner])
+    } catch (error) {
+      // It is found out when its signs of life have run out.
+      if (!(error instanceof ConnectionLost) && stateOf(error) === '') throw error
+    } finally {
+      await this.#connection.close()
+    }
+  }
+}
+
+const beatText = `WITH now AS MATERIALIZED (SELECT ${databaseNow} AS at),
+    before AS MATERIALIZED (SELECT heartbeat_until FROM chain WHERE owner = $1),
+    beaten AS (UPDATE chain SET heartbeat_until = now.at + $2 FROM now WHERE owner = $1 RETURNING chain.id),
+    led AS (
+      INSERT INTO leader (duty, owner, until) SELECT 'upkeep', $1, now.at + $2 FROM beaten, now WHERE $3::bigint = 1
+      ON CONFLICT (duty) DO UPDATE SET owner = excluded.owner, until = excluded.until
+        WHERE leader.owner = excluded.owner OR leader.until < excluded.until - $2 RETURNING 1)
+  SELECT EXISTS (SELECT 1 FROM beaten) AS lives, EXISTS (SELECT 1 FROM led) AS leads,
+    EXISTS (SELECT 1 FROM before, now WHERE heartbeat_until >= now.at) AS unbroken`
