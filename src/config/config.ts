@@ -61,6 +61,8 @@ type LoadedWhole = LoadedConfig & { readonly kind: 'loaded' }
 export interface RereadConfig {
   /** What is in force. */
   readonly inForce: () => LoadedWhole
+  /** The revision of the kept settings in force; 0 before any. */
+  readonly revision: () => number
   /**
    * Reads it with these kept settings: `files` as they are now, or as they were read for what is in force. `accept` is to
    * be called when it is in force.
@@ -79,8 +81,10 @@ export function rereadConfig(
   inputs: Pick<ConfigInputs, 'flags' | 'env' | 'cwd'>,
 ): RereadConfig {
   let last = first
+  let revision = 0
   return {
     inForce: () => last,
+    revision: () => revision,
     read(kept, files) {
       const readFile = (path: string) => (last.files.has(path) ? last.files.get(path) : readTextFile(path))
       const loaded = loadConfig({
@@ -89,7 +93,11 @@ export function rereadConfig(
         readFile: files === 'now' ? readTextFile : readFile,
       })
       if (loaded.kind === 'faulty') return { kind: 'faulty', faults: loaded.faults }
-      return { kind: 'loaded', loaded, accept: () => void (last = loaded) }
+      const accept = () => {
+        last = loaded
+        revision = kept.revision
+      }
+      return { kind: 'loaded', loaded, accept }
     },
   }
 }

@@ -166,6 +166,8 @@ export interface ConfigurationService {
   test(wanted: WantedTest): Promise<SettingsTest>
   /** Changes the settings, and logs the act of `operator`. */
   change(wanted: WantedSettings, operator: string): Promise<ChangedSettings>
+  /** Takes up what another gateway of the same database, or a command, has changed. False where nobody has. */
+  follow(): Promise<boolean>
   /** Takes the latest change back. */
   undo(revision: number | undefined, operator: string): Promise<ChangedSettings>
 }

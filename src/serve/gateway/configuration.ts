@@ -101,6 +101,8 @@ export class Configuration implements ConfigurationService {
   readonly #parts: ConfigurationParts
   #turn: Promise<unknown> = Promise.resolve()
   readonly #tests: TestLimit
+  /** The latest change of somebody else that was looked at, whether or not it could be taken up. */
+  #seen = 0
 
   constructor(parts: ConfigurationParts) {
     this.#parts = parts
@@ -128,6 +130,22 @@ export class Configuration implements ConfigurationService {
         at_the_next_start: changes.filter(({ restart }) => restart).map(({ setting }) => setting),
       })
       return { applied: true, changes }
+    })
+  }
+
+  follow(): Promise<boolean> {
+    return this.#inTurn(async () => {
+      const { reread, kept, log } = this.#parts
+      const opened = await kept.latest()
+      if (opened.revision === reread.revision() || opened.revision === this.#seen) return false
+      this.#seen = opened.revision
+      const read = reread.read(opened, 'as_before')
+      if (read.kind === 'faulty') throw faulty(read.faults)
+      const changes = changesBetween(reread.inForce().config, read.loaded.config)
+      await this.#swap(this.#next(read.loaded.config), read.accept)
+      const facts = { revision: opened.revision, changed: namesOf(changes) }
+      log.info('the configuration was changed elsewhere', facts)
+      return true
     })
   }
 

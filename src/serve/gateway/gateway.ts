@@ -163,6 +163,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
         keepExporting(logExport),
         keepLooking(alarms),
         keepSharing(shared.limiter, store.limits, log),
+        keepFollowing(http.configuration, log),
       ]
       return { stop: () => running.forEach((each) => each.stop()) }
     },
@@ -196,6 +197,20 @@ function keepSharing(limiter: Limiter, limits: LedgerProcess['store']['limits'],
     }
   }
   const timer = setInterval(() => void share(), shareEveryMs)
+  return { stop: () => clearInterval(timer) }
+}
+
+/** How soon a gateway takes up what was changed of the configuration elsewhere, milliseconds. */
+const followEveryMs = 500
+
+function keepFollowing(configuration: HttpParts['configuration'], log: Log): { stop(): void } {
+  const follow = () => {
+    configuration.follow().catch((error: unknown) => {
+      log.warn('what was changed of the configuration elsewhere is not in force here', { error })
+    })
+  }
+  follow()
+  const timer = setInterval(follow, followEveryMs)
   return { stop: () => clearInterval(timer) }
 }
 

@@ -4,11 +4,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
+import { eventually, expectPrinted, getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
 import { type ServedWeir, startWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
+import { openStore } from '../../../src/store/open.ts'
 import { tempDir } from '../../support/tmp.ts'
 import { run } from '../../cli/run.ts'
 
@@ -126,6 +127,27 @@ describe('a change', () => {
     const files = readdirSync(weir.dataDir).map((name) => readFileSync(join(weir.dataDir, name), 'latin1'))
     for (const text of [JSON.stringify(json), JSON.stringify(act), weir.output(), ...files])
       expect(text).not.toContain(labKey)
+  })
+
+  test('that another process makes is in force soon, and one with a fault is not', async () => {
+    const store = await openStore(weir.dataDir, { clock: Date.now })
+    const add = async (change: Json) => {
+      const latest = (await store.settings.latest())!
+      const settings = JSON.stringify({ ...(JSON.parse(latest.settings) as Json), ...change })
+      const row = { ...latest, revision: latest.revision + 1, before: latest.revision, settings }
+      const act = { at: 0, operator: 'other', what: 'config.change', subject: '', before: null, after: null }
+      expect(await store.settings.append(row, act, 100)).toBe(true)
+    }
+    const isServed = () => ask(weir, weir.key, 'elsewhere')
+    await add({ aliases: { elsewhere: 'sim/echo' } })
+    expect((await eventually(isServed, ({ status }) => status === 200)).status).toBe(200)
+    expect(weir.output()).toContain('the configuration was changed elsewhere')
+    await add({ aliases: { elsewhere: 7 } })
+    await expectPrinted(weir, 'what was changed of the configuration elsewhere is not in force here')
+    expect((await isServed()).status).toBe(200)
+    await add({ aliases: {} })
+    expect((await eventually(isServed, ({ status }) => status !== 200)).status).toBe(400)
+    await store.close()
   })
 
   test('adds a second key beside the first without repeating it', async () => {
