@@ -55,7 +55,7 @@ async function open({
 }: Pick<Job, 'at' | 'owner'>): Promise<Omit<LedgerStore, 'auditDay'> & LedgerUpkeep> {
   if (!at.startsWith('postgres:')) return (await openStore(at, { clock: Date.now, serveAs: owner })).ledger
   return PostgresLedger.open({
-    url: at,
+    server: at,
     owner,
     time: { clock: Date.now, backMs: 60_000, stepped: () => undefined },
     limits: { ...defaultGroupLimits, max: 256, decideMs: 15 },

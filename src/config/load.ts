@@ -96,9 +96,14 @@ export function loadFrom(given: ConfigInputs): LoadedConfig {
       warnings: draft.warnings,
     }
   }
+  const { ca } = parsed.data.store
   return {
     kind: 'loaded',
-    config: { ...parsed.data, data_dir: resolve(inputs.cwd, parsed.data.data_dir) },
+    config: {
+      ...parsed.data,
+      data_dir: resolve(inputs.cwd, parsed.data.data_dir),
+      store: { ...parsed.data.store, ...(ca === undefined ? {} : { ca: resolve(inputs.cwd, ca) }) },
+    },
     origins: (path) => draft.valueOrigin(path),
     warnings: draft.warnings,
     file,

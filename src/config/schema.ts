@@ -21,6 +21,7 @@ import {
 } from './fields.ts'
 import { hookSettings, maskSettings } from './guards.ts'
 import { alarmSettings, logExportSettings } from './operating.ts'
+import { storeSettings } from './store.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 import {
   limitSettings,
@@ -85,6 +86,7 @@ export const configSchema = z.strictObject({
     z.string().min(1).default('./weir-data'),
     'Where the database and all state live; ~/ is the home directory',
   ),
+  store: storeSettings,
   bootstrap: section({
     credit_usd: note(
       grantedUsd.default('100'),

@@ -75,7 +75,8 @@ export function secretsOf(config: Config): string[] {
     setting.secret && !isOfProvider(setting) ? textsIn(valueAt(config, setting.path)) : [],
   )
   const ofHooks = config.hooks.map((hook) => hook.secret)
-  return [...ofProviders, ...ofHooks, ...others, passwordIn(config.mail.smtp_url ?? '')]
+  const inAddresses = [config.mail.smtp_url, config.store.url].map((address) => passwordIn(address ?? ''))
+  return [...ofProviders, ...ofHooks, ...others, ...inAddresses]
 }
 
 function textsIn(value: unknown): string[] {

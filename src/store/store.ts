@@ -138,7 +138,17 @@ export interface RetentionTimes {
   readonly paymentEventsMs: number
 }
 
-/** The data directory cannot be used; the message says why and what to do. */
+/** A server of PostgreSQL as the client needs it. */
+export interface DatabaseServer {
+  /** With the user, the password and the `sslmode`. */
+  readonly url: string
+  /** Certificates of authorities, PEM. */
+  readonly ca?: string | undefined
+  /** False for poolers that share connections by transaction: nothing is kept on a connection then. */
+  readonly prepare?: boolean
+}
+
+/** The store cannot be used; the message says why and what to do. */
 export class StoreOpenError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause })

@@ -12,6 +12,8 @@ const logo = home.join('logo.svg')
 writeFileSync(logo, '<svg xmlns="http://www.w3.org/2000/svg"/>')
 afterAll(() => home.remove())
 
+const aDatabase = 'postgres://weir@db.example/weir'
+
 /** A value that each setting takes and that is not its default, as text and as it must arrive. */
 function sample({ path, kind, fallback }: Setting): [string, unknown] {
   const special: Record<string, [string, unknown]> = {
@@ -78,6 +80,8 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'accounts.credit_line': ['7.5', '7.5'],
     'accounts.group': ['grp_0123456789abcdef01', 'grp_0123456789abcdef01'],
     'mail.smtp_url': ['smtp://mail.example', 'smtp://mail.example'],
+    'store.url': [aDatabase, aDatabase],
+    'store.ca': ['/etc/ca.pem', '/etc/ca.pem'],
     'credits.welcome_daily_cap_usd': ['7.5', '7.5'],
     'credits.allowance_daily_cap_usd': ['7.5', '7.5'],
     'credits.low_balance_usd': ['2.5', '2.5'],
@@ -116,6 +120,8 @@ const rate = { WEIR_PAYMENTS_FX_INR_PER_USD: '89.015' }
 const razorpay = { ...rate, WEIR_PAYMENTS_RAZORPAY_WEBHOOK_SECRET: 'secret' }
 const razorpayKey = { ...rate, WEIR_PAYMENTS_RAZORPAY_KEY_ID: 'rzp_live_a' }
 
+const store = { WEIR_STORE_URL: aDatabase }
+
 const bucket = { WEIR_LOG_EXPORT_S3_BUCKET: 'logs' }
 const accessKey = { WEIR_LOG_EXPORT_S3_ACCESS_KEY: 'a' }
 const secretKey = { WEIR_LOG_EXPORT_S3_SECRET_KEY: 's' }
@@ -131,6 +137,8 @@ const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'log.export.s3.access_key': { ...bucket, WEIR_LOG_EXPORT_S3_ENDPOINT: 'http://a', ...secretKey },
   'log.export.s3.secret_key': { ...bucket, WEIR_LOG_EXPORT_S3_ENDPOINT: 'http://a', ...accessKey },
   'alarms.mail': { WEIR_MAIL_SMTP_URL: 'smtp://mail.example', WEIR_MAIL_FROM: 'weir@example.org' },
+  'store.password': store,
+  'store.ca': store,
   'mail.smtp_url': { WEIR_MAIL_FROM: 'weir@example.org' },
   'payments.razorpay.key_id': { ...razorpay, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
   'payments.razorpay.key_secret': { ...razorpay, ...razorpayKey },
@@ -267,6 +275,7 @@ describe('*_FILE', () => {
     const env = { [`WEIR_${real.join('_').toUpperCase()}_FILE`]: 'secrets/k' }
     const special: Record<string, string> = {
       'mail.smtp_url': 'smtp://mail.example',
+      'store.url': aDatabase,
       'secrets.master_key': '0123456789abcdef0123456789abcdef',
     }
     const text = special[path.join('.')] ?? 'from-file'

@@ -150,6 +150,39 @@ search: { backend: tavily }
       'providers.ollama.base_url: is the address of this gateway: it would call itself',
     ],
     [
+      'store: { url: "http://weir:hunter2@db.example/weir" }',
+      'store.url: must be an address such as postgres://weir@db.example.org:5432/weir',
+    ],
+    [
+      'store: { url: "postgres://weir:hunter2@db.example" }',
+      'store.url: must name the database: postgres://weir@db.example.org:5432/weir',
+    ],
+    [
+      'store: { url: "postgres://db.example/weir" }',
+      'store.url: must name the user: postgres://weir@db.example.org:5432/weir',
+    ],
+    [
+      'store: { url: "postgres://weir@db.example/weir?password=hunter2" }',
+      'store.url: has password, which is not known here: sslmode and application_name are, and store.password and store.ca are settings',
+    ],
+    [
+      'store: { url: "postgres://weir@db.example/weir?sslmode=prefer" }',
+      'store.url: has an sslmode that is not one of disable, require, verify-ca, verify-full',
+    ],
+    [
+      'store: { url: "postgres://weir@db.example/weir?sslmode=require" }',
+      'store.url: has sslmode=require, which believes any certificate: leave it out to have the certificate verified, and name its authority in store.ca',
+    ],
+    [
+      'store: { url: "postgres://weir:hunter2@db.example/weir", password: hunter3 }',
+      'store.password: is one too many: store.url has one',
+    ],
+    ['store: { ca: /etc/ca.pem }', 'store.ca: says nothing without store.url'],
+    [
+      'store: { url: "postgres://weir@db.example/weir" }\nserver: { workers: auto }',
+      'server.workers: must be 1 with store.url: on PostgreSQL several gateways run beside each other instead',
+    ],
+    [
       'ledger: { lease_ms: 4000 }',
       'ledger.lease_ms: must be at least three times stream.checkpoint_ms (6000)',
     ],

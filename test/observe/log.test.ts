@@ -329,7 +329,7 @@ describe('S29: secrets do not reach the log', () => {
 
   test('the settings that are secret, by their names, and no others', () => {
     // These hold more than a secret: what is secret in them is known by its value, or by its form.
-    const others = ['mail.smtp_url', 'providers.*.headers', 'providers.*.deployments', 'hooks']
+    const others = ['mail.smtp_url', 'store.url', 'providers.*.headers', 'providers.*.deployments', 'hooks']
     const wrong = settings().filter(({ path, secret }) => {
       const { log, lines } = logTo({ prompts: true })
       const name = path.at(-1)!

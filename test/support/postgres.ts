@@ -2,7 +2,17 @@
 
 import { describe, test } from 'bun:test'
 import { spawn } from 'node:child_process'
-import { chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, statfsSync } from 'node:fs'
+import {
+  chownSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { SQL } from 'bun'
@@ -11,6 +21,11 @@ import { migrate } from '../../src/store/postgres/migrate.ts'
 const isRoot = process.getuid?.() === 0
 /** The user that the server runs as where the tests run as root, which it refuses. */
 const nobody = 65_534
+const certificates = join(import.meta.dir, '../fixtures/certificates')
+/** The authority that has signed the server's certificate, which is for localhost and 127.0.0.1. */
+export const authority = join(certificates, 'authority.pem')
+/** The role, to be made by a test, that the server asks for its password; it believes all others. */
+export const withPassword = 'with_password'
 
 /** The folder of the server's programs; undefined on a platform that has none, or where npm was told to leave it out. */
 const programs = programsHere()
@@ -77,6 +92,13 @@ async function startServer(): Promise<string> {
     for (const each of [folder, data]) chownSync(each, nobody, nobody)
   }
   await run([join(bin, 'initdb'), '-D', data, '-U', 'weir', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'])
+  const hosts = join(data, 'pg_hba.conf')
+  writeFileSync(hosts, `host all ${withPassword} 127.0.0.1/32 scram-sha-256\n${readFileSync(hosts, 'utf8')}`)
+  const key = join(folder, 'localhost.key')
+  writeFileSync(key, readFileSync(join(certificates, 'localhost.key')), { mode: 0o600 })
+  const certificate = join(folder, 'localhost.pem')
+  copyFileSync(join(certificates, 'localhost.pem'), certificate)
+  if (isRoot) for (const each of [key, certificate]) chownSync(each, nobody, nobody)
   const port = freePort()
   const options = {
     port,
@@ -84,6 +106,9 @@ async function startServer(): Promise<string> {
     unix_socket_directories: '',
     fsync: 'off',
     shared_buffers: '64MB',
+    ssl: 'on',
+    ssl_cert_file: certificate,
+    ssl_key_file: key,
   }
   const settings = Object.entries({ ...options, max_connections: '60' }).flatMap(([name, value]) => [
     '-c',

@@ -7,11 +7,13 @@ import { isLoopback } from '../accounts.ts'
 import { processorKeys } from '../payments.ts'
 import { type Draft, isTree } from '../read/draft.ts'
 import type { KnownProvider } from '../read/environment.ts'
+import { storeFault } from '../store.ts'
 import { settingAt } from '../settings.ts'
 
 /** Notes every combination of settings that cannot work. */
 export function checkTogether(draft: Draft, known: readonly KnownProvider[]): void {
   checkPublicUrl(draft)
+  checkStore(draft)
   checkProviders(draft, known)
   checkModels(draft)
   checkSearch(draft)
@@ -34,6 +36,19 @@ function checkPublicUrl(draft: Draft): void {
   const url = draft.get(['server', 'public_url'])
   const added = typeof url === 'string' && /\/(v1|console)\/*$/.exec(URL.parse(url)?.pathname ?? '')?.[0]
   if (added) draft.warn('server.public_url', `ends in ${added}, which is added to it: leave it out`)
+}
+
+function checkStore(draft: Draft): void {
+  const store = draft.get(['store'])
+  if (!isTree(store)) return
+  const fault = storeFault(store)
+  if (fault) draft.fault(['store', fault.name], fault.problem)
+  const workers = draft.get(['server', 'workers'])
+  if (store['url'] !== undefined && workers !== undefined && workers !== 1)
+    draft.fault(
+      ['server', 'workers'],
+      'must be 1 with store.url: on PostgreSQL several gateways run beside each other instead',
+    )
 }
 
 function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {

@@ -3,6 +3,7 @@
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { genesis, type HashedFields, hashOf } from '../ledger-rows.ts'
+import type { DatabaseServer } from '../store.ts'
 import { Connection } from './connection.ts'
 
 /** It reads everything there is. */
@@ -190,8 +191,8 @@ const checks: readonly Check[] = [
 const chainName = 'every hash chain is whole, to the end that its process has written'
 
 /** Audits the whole ledger. Throws only if it cannot be read. */
-export function auditAll(url: string): Promise<AuditReport> {
-  return readingFrom(url, async (connection) => {
+export function auditAll(server: string | DatabaseServer): Promise<AuditReport> {
+  return readingFrom(server, async (connection) => {
     const found = await runChecks(connection, checks)
     const { lines, broken } = await readChains(connection)
     const all = [...found, { name: chainName, ok: broken === null, detail: broken }]
@@ -204,8 +205,8 @@ export function auditAll(url: string): Promise<AuditReport> {
  * Audits the UTC day that begins at `day`: of each chain all transactions from its first of that day to its last, and all
  * calls that ended that day or were charged in one of them. Throws only if it cannot be read.
  */
-export function auditDay(url: string, day: number): Promise<DayAudit> {
-  return readingFrom(url, async (connection) => {
+export function auditDay(server: string | DatabaseServer, day: number): Promise<DayAudit> {
+  return readingFrom(server, async (connection) => {
     const spans = await connection.send<DaySpan>(
       `SELECT chain, min(tx) AS first, max(tx) AS last FROM journal WHERE at >= $1 AND at < $2 GROUP BY chain ORDER BY chain`,
       [BigInt(day), BigInt(day + dayMs)],
@@ -241,8 +242,11 @@ export function auditDay(url: string, day: number): Promise<DayAudit> {
 }
 
 /** All that is read is of one moment. */
-async function readingFrom<T>(url: string, read: (connection: Connection) => Promise<T>): Promise<T> {
-  const connection = new Connection(url, { deadlineMs })
+async function readingFrom<T>(
+  server: string | DatabaseServer,
+  read: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  const connection = new Connection(server, { deadlineMs })
   try {
     await connection.open()
     await connection.run('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')

@@ -2,6 +2,7 @@
 // between, and each is waited for only so long.
 
 import { type ReservedSQL, SQL } from 'bun'
+import type { DatabaseServer } from '../store.ts'
 import type { Value } from '../sql/work.ts'
 
 /** How long a statement of the ledger may take: a server that hangs would leave it pending for ever. */
@@ -34,23 +35,27 @@ export const lookupsOnly: readonly string[] = [
 ]
 
 export class Connection {
-  readonly #url: string
+  readonly #server: DatabaseServer
   readonly #settings: readonly string[]
   readonly #deadlineMs: number
   #pool: SQL | undefined
   #client: ReservedSQL | undefined
   #last: { cancel(): unknown } | undefined
 
-  constructor(url: string, { settings = [], deadlineMs }: ConnectionOptions) {
-    this.#url = url
+  constructor(server: string | DatabaseServer, { settings = [], deadlineMs }: ConnectionOptions) {
+    this.#server = typeof server === 'string' ? { url: server } : server
     this.#settings = settings
     this.#deadlineMs = deadlineMs
   }
 
   /** Throws ConnectionLost when the server cannot be reached. */
   async open(): Promise<void> {
+    const { url, ca, prepare = true } = this.#server
     const pool = new SQL({
-      url: this.#url,
+      url,
+      // The mode is in the address; without authorities those of the system are asked.
+      ...(ca === undefined ? {} : { tls: { ca } }),
+      prepare,
       max: 1,
       // Otherwise integers of 8 bytes come as texts.
       bigint: true,
@@ -59,8 +64,17 @@ export class Connection {
       maxLifetime: 0,
     })
     this.#pool = pool
-    this.#client = await this.#within(pool.reserve())
-    if (this.#settings.length > 0) await this.run(this.#settings.map((each) => `SET ${each}`).join('; '))
+    try {
+      this.#client = await this.#within(pool.reserve())
+    } catch (error) {
+      // A certificate or a password that is refused now may be in order after the next failover.
+      throw error instanceof ConnectionLost
+        ? error
+        : new ConnectionLost('the connection was refused', { cause: error })
+    }
+    // A pooler would give them to whoever gets the connection next.
+    if (prepare && this.#settings.length > 0)
+      await this.run(this.#settings.map((each) => `SET ${each}`).join('; '))
   }
 
   /**

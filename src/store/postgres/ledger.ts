@@ -25,6 +25,7 @@ import {
 } from '../ledger-core.ts'
 import { endedRecordOf, openRecordOf } from '../ledger-rows.ts'
 import type { Row } from '../schema.ts'
+import type { DatabaseServer } from '../store.ts'
 import { sql } from '../sql/work.ts'
 import { auditAll, auditDay } from './audit.ts'
 import { Connection, ConnectionLost, lookupsOnly } from './connection.ts'
@@ -43,7 +44,7 @@ const closePatienceMs = 5_000
 
 export interface PostgresLedgerParts extends QueueEvents, Lives {
   /** `postgres://…`; the tables are there (migrate). */
-  readonly url: string
+  readonly server: string | DatabaseServer
   /** The name of this process, used once. */
   readonly owner: string
   readonly time: ClockParts
@@ -145,11 +146,11 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
   }
 
   audit(): Promise<AuditReport> {
-    return auditAll(this.#parts.given.url)
+    return auditAll(this.#parts.given.server)
   }
 
   auditDay(day: number): Promise<DayAudit> {
-    return auditDay(this.#parts.given.url, day)
+    return auditDay(this.#parts.given.server, day)
   }
 
   async writable(): Promise<boolean> {
@@ -177,8 +178,8 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
 
 function partsOf(given: PostgresLedgerParts) {
   const options = { settings: lookupsOnly, deadlineMs: given.deadlineMs }
-  const writer = new Connection(given.url, options)
-  const reads = new Connection(given.url, options)
+  const writer = new Connection(given.server, options)
+  const reads = new Connection(given.server, options)
   const wallets = new KnownWallets()
   const time = new LedgerClock(given.time, () => wallets.latest)
   const draft = new GroupDraft(wallets, given.time.clock)

@@ -1,7 +1,7 @@
 // Brings a PostgreSQL database to the schema of this program.
 
 import { migrations } from '../../../drizzle/postgres/migrations.ts'
-import { StoreOpenError } from '../store.ts'
+import { type DatabaseServer, StoreOpenError } from '../store.ts'
 import { Connection } from './connection.ts'
 
 /** Names the lock under which one process migrates; any number that nobody else uses. */
@@ -14,8 +14,8 @@ const deadlineMs = 3_600_000
  * Applies the migrations that the database has not had, all or none. Of processes that begin together one applies them
  * and the others wait. Throws StoreOpenError for a database of a newer program.
  */
-export async function migrate(url: string, now: number): Promise<void> {
-  const connection = new Connection(url, { deadlineMs })
+export async function migrate(server: string | DatabaseServer, now: number): Promise<void> {
+  const connection = new Connection(server, { deadlineMs })
   try {
     await connection.open()
     await connection.run(`BEGIN; SELECT pg_advisory_xact_lock(${lockName});

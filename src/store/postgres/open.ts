@@ -8,7 +8,7 @@ import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
 import { SqlReports } from '../sql/reports.ts'
 import { SqlStatements } from '../sql/statements.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
-import type { Store } from '../store.ts'
+import type { DatabaseServer, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
 import { ledgerDeadlineMs } from './connection.ts'
 import { PostgresLimits } from './limits.ts'
@@ -62,12 +62,15 @@ type PostgresStore = Pick<
 const defaultClockBackMs = 3_600_000
 
 /** Connects to a database that has the tables of this program (migrate). Throws ConnectionLost where it cannot be reached. */
-export async function openOnPostgres(url: string, options: PostgresOptions): Promise<PostgresStore> {
+export async function openOnPostgres(
+  server: string | DatabaseServer,
+  options: PostgresOptions,
+): Promise<PostgresStore> {
   const { clock, owner = `cli ${crypto.randomUUID()}`, group, clockBackMs = defaultClockBackMs } = options
-  const tables = new PostgresTables({ url })
+  const tables = new PostgresTables({ server })
   await tables.open()
   const peers = new Peers({
-    url,
+    server,
     owner,
     serves: options.owner !== undefined,
     isRunning: (call) => options.isRunning?.(call) === true,
@@ -75,7 +78,7 @@ export async function openOnPostgres(url: string, options: PostgresOptions): Pro
     times: options.peers,
   })
   const ledger = await PostgresLedger.open({
-    url,
+    server,
     owner,
     time: { clock, backMs: clockBackMs, stepped: () => undefined },
     limits: { ...defaultGroupLimits, ...group },

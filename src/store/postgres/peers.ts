@@ -4,6 +4,7 @@
 
 import { uncaught } from '../commits/durability.ts'
 import type { Lives } from '../ledger-core.ts'
+import type { DatabaseServer } from '../store.ts'
 import {
   Connection,
   ConnectionLost,
@@ -15,7 +16,7 @@ import {
 import { Fenced, heartbeatMs } from './transactions.ts'
 
 export interface PeersParts {
-  readonly url: string
+  readonly server: string | DatabaseServer
   /** The name of this process in `chain`, which has its row. */
   readonly owner: string
   /** Whether it may lead: a command that ends in a moment does not. */
@@ -63,7 +64,7 @@ export class Peers implements Lives {
   constructor(parts: PeersParts) {
     this.#parts = parts
     this.#times = { ...usualTimes, ...parts.times }
-    this.#connection = new Connection(parts.url, { settings: lookupsOnly, deadlineMs: ledgerDeadlineMs })
+    this.#connection = new Connection(parts.server, { settings: lookupsOnly, deadlineMs: ledgerDeadlineMs })
   }
 
   /** Throws ConnectionLost when the server cannot be reached. */

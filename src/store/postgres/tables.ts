@@ -14,6 +14,7 @@ import {
   type Value,
   type Work,
 } from '../sql/work.ts'
+import type { DatabaseServer } from '../store.ts'
 import { Connection, ConnectionLost, stateOf } from './connection.ts'
 
 const connections = 4
@@ -28,7 +29,7 @@ const trustMs = 250
 const mostWaiting = 2_000
 
 export interface PostgresTablesParts {
-  readonly url: string
+  readonly server: string | DatabaseServer
   /** How many statements may be under way at once. */
   readonly connections?: number
   /** The longest that a statement may take, milliseconds. */
@@ -50,9 +51,9 @@ export class PostgresTables implements OrderedTables {
   #heardAt = -Infinity
   #closing = false
 
-  constructor({ url, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
+  constructor({ server, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
     for (let n = 0; n < count; n++)
-      this.#all.push(new Connection(url, { deadlineMs, settings: [`statement_timeout = ${deadlineMs}`] }))
+      this.#all.push(new Connection(server, { deadlineMs, settings: [`statement_timeout = ${deadlineMs}`] }))
     this.#idle.push(...this.#all)
   }
 

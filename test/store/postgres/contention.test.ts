@@ -53,7 +53,7 @@ describeOnPostgres('several processes on one ledger', () => {
     const url = await freshDatabase('contention')
     const open = (n: number) =>
       PostgresLedger.open({
-        url,
+        server: url,
         owner: `process ${n}`,
         time: { clock: () => noon, backMs: 60_000, stepped: () => undefined },
         limits: defaultGroupLimits,

@@ -22,7 +22,7 @@ describeOnPostgres('the ledger', () => {
     return {
       async open() {
         const ledger = await PostgresLedger.open({
-          url,
+          server: url,
           owner: `process ${opened.length}`,
           time: { clock, backMs: 60_000, stepped: () => undefined },
           limits: defaultGroupLimits,

@@ -41,7 +41,7 @@ describeOnPostgres('limits of all gateways', () => {
     const url = await freshDatabase('limits')
     admin = new SQL({ url, max: 1 })
     for (let n = 0; n < 2; n++) {
-      const tables = new PostgresTables({ url })
+      const tables = new PostgresTables({ server: url })
       await tables.open()
       all.push(tables)
       gateways.push(new PostgresLimits(tables))

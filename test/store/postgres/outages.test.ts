@@ -43,7 +43,7 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
     const through = new URL(url)
     through.port = String(port)
     return PostgresLedger.open({
-      url: through.href,
+      server: through.href,
       owner,
       time: { clock: () => noon, backMs: 60_000, stepped: () => undefined },
       limits: defaultGroupLimits,

@@ -43,7 +43,7 @@ describeOnPostgres('the plans of the ledger', () => {
 
   const open = () =>
     PostgresLedger.open({
-      url,
+      server: url,
       owner: `process ${opened++}`,
       time: { clock: () => noon, backMs: 60_000, stepped: () => undefined },
       limits: defaultGroupLimits,

@@ -129,7 +129,7 @@ describeOnPostgres('work on PostgreSQL', () => {
   beforeAll(async () => {
     const url = await freshDatabase('work')
     admin = new SQL({ url, max: 1 })
-    tables = new PostgresTables({ url })
+    tables = new PostgresTables({ server: url })
     await tables.open()
   })
   afterEach(() => emptyTables(admin))
