@@ -10,6 +10,7 @@ import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteDirectory } from './sqlite/accounts/directory.ts'
 import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
+import { SqlIdempotency } from './sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
@@ -19,7 +20,6 @@ import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
-import { SqliteIdempotency } from './sqlite/calls/idempotency.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { SqliteRequestLog, SqliteSignatures } from './sqlite/calls/buffered-rows.ts'
@@ -208,7 +208,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     statements: new SqlStatements(tables, bookingsOfSqlite),
     webhooks: new SqlWebhooks(tables),
     subscriptions: new SqlSubscriptions(tables),
-    idempotency: new SqliteIdempotency(database, ledger, { clock, owner: serveAs ?? '', isDead }),
+    idempotency: new SqlIdempotency(tables, { clock, owner: serveAs ?? '', isDead }),
     responses,
     background,
     itemConversations,

@@ -10,9 +10,12 @@ import { describeOnPostgres, emptyTables, freshDatabase } from './postgres.ts'
 import { tempDir, type TempDir } from './tmp.ts'
 
 /** What is kept on either database. */
-type EitherStore = Awaited<ReturnType<typeof openOnPostgres>> & {
+type Kept = Awaited<ReturnType<typeof openOnPostgres>>
+interface EitherStore extends Kept {
   /** Carries out a statement beside the store, for rows that it cannot make. */
   execute(text: string): Promise<void>
+  /** Opens the same database once more, as another process does. */
+  beside(): Promise<Kept>
 }
 
 /** Opens a store with nothing in it. */
@@ -36,14 +39,18 @@ export function describeOnBoth(name: string, suite: (open: OpenEither) => void):
     suite(async (clock) => {
       const folder = tempDir('weir-either-')
       folders.push(folder)
-      const store = await openStore(folder.path, { clock })
-      opened.push(store)
+      const beside = async () => {
+        const store = await openStore(folder.path, { clock })
+        opened.push(store)
+        return store
+      }
+      const store = await beside()
       const execute = (text: string) => {
         using database = new Database(join(folder.path, 'weir.db'))
         database.run(text)
         return Promise.resolve()
       }
-      return { ...store, execute }
+      return { ...store, execute, beside }
     })
   })
   describeOnPostgres(`${name}, on PostgreSQL`, () => {
@@ -57,10 +64,14 @@ export function describeOnBoth(name: string, suite: (open: OpenEither) => void):
     afterEach(close)
     suite(async (clock) => {
       await emptyTables(admin)
-      const store = await openOnPostgres(url, { clock })
-      opened.push(store)
+      const beside = async () => {
+        const store = await openOnPostgres(url, { clock })
+        opened.push(store)
+        return store
+      }
+      const store = await beside()
       const execute = async (text: string) => void (await admin.unsafe(text))
-      return { ...store, execute }
+      return { ...store, execute, beside }
     })
   })
 }

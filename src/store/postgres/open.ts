@@ -2,6 +2,7 @@
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
+import { SqlIdempotency } from '../sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlPayments } from '../sql/top-ups.ts'
 import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
@@ -15,7 +16,7 @@ import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
-import { Peers, type PeersParts } from './peers.ts'
+import { hasEnded, Peers, type PeersParts } from './peers.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -37,6 +38,7 @@ export interface PostgresOptions {
 /** What a store on PostgreSQL has. */
 type PostgresStore = Pick<
   Store,
+  | 'idempotency'
   | 'conversations'
   | 'prompts'
   | 'finder'
@@ -103,6 +105,11 @@ export async function openOnPostgres(
     reports: new SqlReports(tables, bookingsOfPostgres),
     statements: new SqlStatements(tables, bookingsOfPostgres),
     webhooks: new SqlWebhooks(tables),
+    idempotency: new SqlIdempotency(tables, {
+      clock,
+      owner,
+      isDead: (name) => tables.do(() => hasEnded(name)),
+    }),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
     limits: new PostgresLimits(tables),

@@ -4,6 +4,7 @@
 
 import { uncaught } from '../commits/durability.ts'
 import type { Lives } from '../ledger-core.ts'
+import { sql, type Work } from '../sql/work.ts'
 import type { DatabaseServer } from '../store.ts'
 import {
   Connection,
@@ -39,6 +40,13 @@ interface LifeTimes {
 const usualTimes: LifeTimes = { beatMs: 2_000, graceMs: heartbeatMs }
 /** What the owner of a chain is called when it is over, before its name. */
 const over = 'over:'
+
+const chainOf = sql<{ readonly id: bigint }>('SELECT id FROM chain WHERE owner = ?')
+
+/** Whether a process writes nothing more: its chain has been taken, or closed by itself. */
+export function* hasEnded(owner: string): Work<boolean> {
+  return (yield* chainOf.first(owner)) === undefined
+}
 
 interface Beat {
   readonly lives: boolean

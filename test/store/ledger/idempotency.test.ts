@@ -1,10 +1,15 @@
 // Idempotency keys in the store: one key is one call, whoever asks, whenever the process dies.
 
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import type { Claim, ClaimCommand, KeptAnswer } from '../../../src/credits/ledger/idempotency.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
+import { openOnPostgres } from '../../../src/store/postgres/open.ts'
+import { PostgresTables } from '../../../src/store/postgres/tables.ts'
+import { SqlIdempotency } from '../../../src/store/sql/idempotency.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { describeOnBoth } from '../../support/both-databases.ts'
+import { describeOnPostgres, freshDatabase } from '../../support/postgres.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
 const opened: Store[] = []
@@ -47,8 +52,14 @@ const answer: KeptAnswer = {
 }
 const kindOf = async (claim: Promise<Claim>) => (await claim).kind
 
+type Serving = Pick<Store, 'ledger' | 'idempotency'>
+
 /** A claimed call that is served and charged. */
-async function charged({ ledger, idempotency }: Store, call: string, kept: KeptAnswer | null): Promise<void> {
+async function charged(
+  { ledger, idempotency }: Serving,
+  call: string,
+  kept: KeptAnswer | null,
+): Promise<void> {
   expect(await kindOf(idempotency.claim(claimOf(call)))).toBe('fresh')
   await ledger.hold(holdOf(call))
   const keeping = kept && idempotency.keep(claimOf(call), kept)
@@ -57,9 +68,15 @@ async function charged({ ledger, idempotency }: Store, call: string, kept: KeptA
   await idempotency.finish(claimOf(call))
 }
 
-describe('a key', () => {
+describeOnBoth('an idempotency key', (openOne) => {
+  const fresh = async () => {
+    const store = await openOne(() => now)
+    await store.ledger.grant(grantOf('g', usd(10)))
+    return store
+  }
+
   test('is claimed by one of many at once', async () => {
-    const { idempotency } = await open(freshDir())
+    const { idempotency } = await fresh()
     const calls = Array.from({ length: 64 }, (_, at) => idempotency.claim(claimOf(`c${at}`)))
     const kinds = (await Promise.all(calls)).map(({ kind }) => kind)
     expect(kinds.filter((kind) => kind === 'fresh')).toHaveLength(1)
@@ -67,7 +84,7 @@ describe('a key', () => {
   })
 
   test('answers with what was kept, refuses another body, and is another key for another account', async () => {
-    const store = await open(freshDir())
+    const store = await fresh()
     const { idempotency } = store
     await charged(store, 'c', answer)
     expect(await idempotency.claim(claimOf('d'))).toEqual({
@@ -80,7 +97,7 @@ describe('a key', () => {
   })
 
   test('is refused to another body while its call runs', async () => {
-    const { idempotency } = await open(freshDir())
+    const { idempotency } = await fresh()
     await idempotency.claim(claimOf('c'))
     expect(await kindOf(idempotency.claim(claimOf('d', { bodyHash: bodyB })))).toBe('conflict')
     expect(await kindOf(idempotency.claim(claimOf('d')))).toBe('running')
@@ -90,15 +107,15 @@ describe('a key', () => {
     ['no call', async () => {}],
     [
       'a released call',
-      async ({ ledger }: Store) => {
+      async ({ ledger }: Serving) => {
         await ledger.hold(holdOf('c'))
         await ledger.release({ call: 'c', owner: 'here', reason: 'upstream_error', attempts: [] })
       },
     ],
-  ] as [string, (store: Store) => Promise<void>][])(
+  ] as [string, (store: Serving) => Promise<void>][])(
     'that was charged nothing is free again: %s',
     async (_, act) => {
-      const store = await open(freshDir())
+      const store = await fresh()
       await store.idempotency.claim(claimOf('c'))
       await act(store)
       await store.idempotency.finish(claimOf('c'))
@@ -107,20 +124,20 @@ describe('a key', () => {
   )
 
   test('whose call was charged without an answer is lost, never free', async () => {
-    const store = await open(freshDir())
+    const store = await fresh()
     await charged(store, 'c', null)
     expect(await store.idempotency.claim(claimOf('d'))).toEqual({ kind: 'lost', call: 'c' })
     expect(await kindOf(store.idempotency.claim(claimOf('d', { bodyHash: bodyB })))).toBe('conflict')
   })
 
   test('whose answer was too large is lost, never free', async () => {
-    const store = await open(freshDir())
+    const store = await fresh()
     await charged(store, 'c', { ...answer, body: null })
     expect(await store.idempotency.claim(claimOf('d'))).toEqual({ kind: 'lost', call: 'c' })
   })
 
   test('whose settle is still waiting for the disk is running, not free', async () => {
-    const { ledger, idempotency } = await open(freshDir())
+    const { ledger, idempotency } = await fresh()
     await idempotency.claim(claimOf('c'))
     await ledger.hold(holdOf('c'))
     await idempotency.finish(claimOf('c'))
@@ -130,7 +147,7 @@ describe('a key', () => {
   })
 
   test('is remembered for its time, then free, then swept', async () => {
-    const store = await open(freshDir())
+    const store = await fresh()
     await charged(store, 'c', answer)
     now = noon + day - 1
     expect(await store.idempotency.sweep(now)).toBe(0)
@@ -141,7 +158,7 @@ describe('a key', () => {
   })
 
   test('that expires while its call runs stays that call’s, and gets its answer', async () => {
-    const store = await open(freshDir())
+    const store = await fresh()
     const claim = claimOf('c', { expiresAt: noon + 1_000 })
     await store.idempotency.claim(claim)
     await store.ledger.hold(holdOf('c'))
@@ -151,6 +168,62 @@ describe('a key', () => {
     await store.ledger.settle(settleOf('c', usd('0.1')))
     await store.idempotency.finish(claim)
     expect(await store.idempotency.sweep(now)).toBe(1)
+  })
+
+  test('whose call another process has charged answers with what that has kept', async () => {
+    const store = await fresh()
+    const other = await store.beside()
+    await charged(other, 'c', answer)
+    expect(await store.idempotency.claim(claimOf('d'))).toMatchObject({ kind: 'answered' })
+  })
+})
+
+describeOnPostgres('an idempotency key, for two processes that serve', () => {
+  let url: string
+  beforeAll(async () => {
+    url = await freshDatabase('claims_of_two')
+  })
+
+  test('is claimed by one of them, however many requests each has at once', async () => {
+    const both = await Promise.all([1, 2].map(() => openOnPostgres(url, { clock: () => now })))
+    for (let round = 0; round < 12; round++) {
+      const claims = both.flatMap(({ idempotency }, at) =>
+        [0, 1, 2].map((n) => idempotency.claim(claimOf(`c${round}-${at}-${n}`, { key: `k${round}` }))),
+      )
+      const kinds = (await Promise.all(claims)).map(({ kind }) => kind)
+      expect(kinds.toSorted()).toEqual(['fresh', ...Array<'running'>(5).fill('running')])
+    }
+    for (const store of both) await store.close()
+  })
+
+  test('is free once the process that claimed it has ended without a call', async () => {
+    const [first, second] = await Promise.all([1, 2].map(() => openOnPostgres(url, { clock: () => now })))
+    await first!.idempotency.claim(claimOf('left'))
+    expect(await kindOf(second!.idempotency.claim(claimOf('next')))).toBe('running')
+    await first!.close()
+    expect(await kindOf(second!.idempotency.claim(claimOf('next')))).toBe('fresh')
+    await second!.close()
+  })
+
+  test('is free where its owner has died without a call; no transaction waits for who knows that', async () => {
+    const tables = new PostgresTables({ server: url, connections: 1 })
+    await tables.open()
+    const idempotencyOf = (owner: string, isDead: (owner: string) => Promise<boolean>) =>
+      new SqlIdempotency(tables, { clock: () => now, owner, isDead })
+    const first = idempotencyOf('first', () => Promise.resolve(false))
+    expect(await kindOf(first.claim(claimOf('a', { key: 'alive' })))).toBe('fresh')
+    expect(await kindOf(first.claim(claimOf('b', { key: 'dead' })))).toBe('fresh')
+    const asked: string[] = []
+    const second = idempotencyOf('second', async (owner) => {
+      asked.push(owner)
+      // Finds the only connection free.
+      await tables.together(function* () {})
+      return asked.length > 1
+    })
+    expect(await kindOf(second.claim(claimOf('c', { key: 'alive' })))).toBe('running')
+    expect(await kindOf(second.claim(claimOf('d', { key: 'dead', bodyHash: bodyB })))).toBe('fresh')
+    expect(asked).toEqual(['first', 'first'])
+    await tables.close()
   })
 })
 
