@@ -35,7 +35,7 @@ export const lookupsOnly: readonly string[] = [
 ]
 
 export class Connection {
-  readonly #server: DatabaseServer
+  readonly #server: string | DatabaseServer
   readonly #settings: readonly string[]
   readonly #deadlineMs: number
   #pool: SQL | undefined
@@ -43,19 +43,16 @@ export class Connection {
   #last: { cancel(): unknown } | undefined
 
   constructor(server: string | DatabaseServer, { settings = [], deadlineMs }: ConnectionOptions) {
-    this.#server = typeof server === 'string' ? { url: server } : server
+    this.#server = server
     this.#settings = settings
     this.#deadlineMs = deadlineMs
   }
 
   /** Throws ConnectionLost when the server cannot be reached. */
   async open(): Promise<void> {
-    const { url, ca, prepare = true } = this.#server
+    const address = addressOf(this.#server)
     const pool = new SQL({
-      url,
-      // The mode is in the address; without authorities those of the system are asked.
-      ...(ca === undefined ? {} : { tls: { ca } }),
-      prepare,
+      ...address,
       max: 1,
       // Otherwise integers of 8 bytes come as texts.
       bigint: true,
@@ -73,7 +70,7 @@ export class Connection {
         : new ConnectionLost('the connection was refused', { cause: error })
     }
     // A pooler would give them to whoever gets the connection next.
-    if (prepare && this.#settings.length > 0)
+    if (address.prepare && this.#settings.length > 0)
       await this.run(this.#settings.map((each) => `SET ${each}`).join('; '))
   }
 
@@ -145,6 +142,12 @@ export class Connection {
     await Promise.resolve(client?.release()).catch(() => undefined)
     await Promise.race([pool?.close({ timeout: 0 }), Bun.sleep(closeMs)]).catch(() => undefined)
   }
+}
+
+/** How Bun is told of a server. The mode of TLS is in its address; without authorities those of the system are asked. */
+export function addressOf(server: string | DatabaseServer) {
+  const { url, ca, prepare = true } = typeof server === 'string' ? { url: server } : server
+  return { url, ...(ca === undefined ? {} : { tls: { ca } }), prepare }
 }
 
 /** The SQLSTATE of an error of the server; empty for any other. */

@@ -11,7 +11,8 @@ import { SqlStatements } from '../sql/statements.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { DatabaseServer, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
-import { ledgerDeadlineMs } from './connection.ts'
+import { addressOf, ledgerDeadlineMs } from './connection.ts'
+import { Listener } from './listener.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
@@ -92,6 +93,9 @@ export async function openOnPostgres(
     before: () => tables.ordered,
   })
   await peers.open()
+  // A command ends before it has heard anything, and through a pooler nothing is heard.
+  const hears = options.owner !== undefined && addressOf(server).prepare
+  const listener = hears ? listenTo(server, tables, peers) : undefined
   return {
     ledger,
     managementKeys: new SqlManagementKeys(tables),
@@ -119,6 +123,7 @@ export async function openOnPostgres(
     leads: peers.leads,
     async close() {
       try {
+        await listener?.close()
         await tables.close()
         await ledger.close()
       } finally {
@@ -126,4 +131,11 @@ export async function openOnPostgres(
       }
     },
   }
+}
+
+function listenTo(server: string | DatabaseServer, tables: PostgresTables, peers: Peers): Listener {
+  const listener = new Listener({ server, onChange: () => tables.noteChange(), say: peers.send })
+  tables.trust(listener)
+  listener.open()
+  return listener
 }

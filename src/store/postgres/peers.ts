@@ -157,6 +157,10 @@ export class Peers implements Lives {
     lost(new Fenced(`${owner} was taken for dead by another process`))
   }
 
+  /** A statement on this connection; rejects while that is lost. */
+  readonly send = (text: string, values: readonly string[]): ReturnType<Connection['send']> =>
+    this.#connection.send(text, values)
+
   /** Leaves: whatever this process has left open is ended by the others at once. To be called when it writes nothing more. */
   async close(): Promise<void> {
     clearInterval(this.#timer)

@@ -16,6 +16,7 @@ import {
 } from '../sql/work.ts'
 import type { DatabaseServer } from '../store.ts'
 import { Connection, ConnectionLost, stateOf } from './connection.ts'
+import type { Listener } from './listener.ts'
 
 const connections = 4
 /** How often a transaction is begun again because another one was in its way. */
@@ -23,8 +24,9 @@ const mostTries = 20
 const statementMs = 10_000
 /** Between two tries of what must not be lost, milliseconds. */
 const retryMs = 250
-/** How long cached rows are trusted, milliseconds. */
+/** How long cached rows are trusted, milliseconds: where nobody would hear of a change, and where it is told. */
 const trustMs = 250
+const trustToldMs = 10_000
 /** So many wait for a connection before more are refused. */
 const mostWaiting = 2_000
 
@@ -48,7 +50,9 @@ export class PostgresTables implements OrderedTables {
   readonly #texts = new WeakMap<Statement<unknown>, string>()
   /** Work that stands before whatever the ledger is given next. */
   readonly #pending = new Set<Promise<unknown>>()
-  #heardAt = -Infinity
+  #droppedAt = -Infinity
+  #hasChanged = false
+  #listener: Pick<Listener, 'isProven'> | undefined
   #closing = false
 
   constructor({ server, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
@@ -151,11 +155,23 @@ export class PostgresTables implements OrderedTables {
     return value
   }
 
-  /** Others may always have written; what is cached is read again four times a second. */
+  /** From now on changes are told of by `noteChange`, as long as this one hears them. */
+  trust(listener: Pick<Listener, 'isProven'>): void {
+    this.#listener = listener
+  }
+
+  /** Another process may have written rows that are cached. */
+  noteChange(): void {
+    this.#hasChanged = true
+  }
+
+  /** Others may always have written: where that is not told, what is cached is read again four times a second. */
   changedElsewhere(): boolean {
     const now = performance.now()
-    if (now - this.#heardAt < trustMs) return false
-    this.#heardAt = now
+    const trusted = this.#listener?.isProven ? trustToldMs : trustMs
+    if (!this.#hasChanged && now - this.#droppedAt < trusted) return false
+    this.#hasChanged = false
+    this.#droppedAt = now
     return true
   }
 

@@ -1,0 +1,94 @@
+// Hears from the database when any process has changed accounts, keys, sessions or groups. Silence is only worth something
+// while this is known to hear: each process asks the database now and then to say a word to all, and believes the silence
+// between the words. A pooler that keeps no session for a listener, or a connection that has died unnoticed, says none.
+
+import { SQL } from 'bun'
+import type { DatabaseServer } from '../store.ts'
+import { addressOf, type Connection } from './connection.ts'
+
+/** The channel that the triggers of the tables speak on. */
+const channel = 'weir_accounts'
+/** A payload that is no table's name. */
+const word = 'here'
+/** Between two words, of whichever process, milliseconds. */
+const wordEveryMs = 250
+/** How long after a word the silence is believed, milliseconds: with a poll of 250 ms after it, less than a second. */
+const provenMs = 600
+const retryMs = 5_000
+/** Bun has been seen not to close a pool that is connecting. */
+const closeMs = 500
+
+export interface ListenerParts {
+  readonly server: string | DatabaseServer
+  /** Called when something has changed, or may have while nobody listened. */
+  readonly onChange: () => void
+  /** Asks the database for a word, on a connection that others share. May reject. */
+  readonly say: (text: string, values: readonly string[]) => ReturnType<Connection['send']>
+}
+
+export class Listener {
+  readonly #parts: ListenerParts
+  readonly #sql: SQL
+  #heardAt = Number.NEGATIVE_INFINITY
+  #timer: ReturnType<typeof setInterval> | undefined
+  #retry: ReturnType<typeof setTimeout> | undefined
+  #closing = false
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts
+    this.#sql = new SQL({
+      ...addressOf(parts.server),
+      max: 1,
+      idleTimeout: 0,
+      maxLifetime: 0,
+      // It connects again by itself, and listens then.
+      onclose: () => {
+        this.#heardAt = Number.NEGATIVE_INFINITY
+      },
+    })
+  }
+
+  /** Begins to listen, in the background: until it hears, and where it cannot, `isProven` is false. */
+  open(): void {
+    void this.#listen()
+    this.#timer = setInterval(() => this.#ask(), wordEveryMs)
+    this.#timer.unref()
+  }
+
+  /** Whether a change of a moment ago would have been heard. */
+  get isProven(): boolean {
+    return performance.now() - this.#heardAt < provenMs
+  }
+
+  async #listen(): Promise<void> {
+    try {
+      await this.#sql.listen(channel, this.#onWord, () => {
+        this.#parts.onChange()
+        this.#ask()
+      })
+    } catch {
+      if (this.#closing) return
+      this.#retry = setTimeout(() => void this.#listen(), retryMs)
+      this.#retry.unref()
+    }
+  }
+
+  readonly #onWord = (said: string): void => {
+    this.#heardAt = performance.now()
+    if (said !== word) this.#parts.onChange()
+  }
+
+  /** One word is enough for all processes. */
+  #ask(): void {
+    if (performance.now() - this.#heardAt < wordEveryMs / 2) return
+    // Where it fails, nothing is heard.
+    this.#parts.say('SELECT pg_notify($1, $2)', [channel, word]).catch(() => undefined)
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true
+    clearInterval(this.#timer)
+    clearTimeout(this.#retry)
+    await Promise.race([this.#sql.close({ timeout: 0 }), Bun.sleep(closeMs)]).catch(() => undefined)
+  }
+}

@@ -1,0 +1,129 @@
+// What others change of accounts, keys, sessions and groups is noticed in a moment, and in less than a second where
+// nobody hears of it.
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { SQL } from 'bun'
+import { Connection, ledgerDeadlineMs } from '../../../src/store/postgres/connection.ts'
+import { Listener } from '../../../src/store/postgres/listener.ts'
+import { PostgresTables } from '../../../src/store/postgres/tables.ts'
+import { CutProxy } from '../../support/cut-proxy.ts'
+import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
+
+const rows = `INSERT INTO account (id, email, created_at, suspended) VALUES ('a', 'a@example.org', 0, 0);
+  INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, limit_window) VALUES ('k', 'a', '', 'live', '', '', 0, 'month');
+  INSERT INTO session (id, account, hash, last_four, created_at, expires_at) VALUES ('s', 'a', '', '', 0, 0);
+  INSERT INTO account_group (id, name, "window", timezone, warn_at, created_at) VALUES ('g', '', 'day', 'UTC', '[]', 0);
+  INSERT INTO group_member (group_id, account, role, joined_at) VALUES ('g', 'a', 'member', 0)`
+
+describeOnPostgres('changes by other processes', () => {
+  let url: string
+  let admin: SQL
+  let proxy: CutProxy
+  let tables: PostgresTables
+  let listener: Listener
+  let connection: Connection
+  let changes: number
+  beforeAll(async () => {
+    url = await freshDatabase('listener')
+    admin = new SQL({ url, max: 1 })
+    connection = new Connection(url, { deadlineMs: ledgerDeadlineMs })
+    await connection.open()
+  })
+  beforeEach(async () => {
+    await emptyTables(admin)
+    await admin.unsafe(rows).simple()
+    proxy = new CutProxy(Number(new URL(url).port))
+    const through = new URL(url)
+    through.port = String(proxy.port)
+    tables = new PostgresTables({ server: url, connections: 0 })
+    changes = 0
+    listener = new Listener({
+      server: through.href,
+      onChange: () => {
+        changes++
+        tables.noteChange()
+      },
+      say: (text, values) => connection.send(text, values),
+    })
+    tables.trust(listener)
+    listener.open()
+    await until(() => listener.isProven)
+    tables.changedElsewhere()
+  })
+  afterEach(async () => {
+    await listener.close()
+    proxy.stop()
+  })
+  afterAll(async () => {
+    await connection.close()
+    await admin.close()
+  })
+
+  /** How long it took, milliseconds. */
+  async function until(isSo: () => boolean): Promise<number> {
+    const since = performance.now()
+    while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
+    return performance.now() - since
+  }
+
+  test.each([
+    ['a suspended account', `UPDATE account SET suspended = 1`],
+    ['a revoked key', `UPDATE api_key SET revoked_at = 1`],
+    ['a session that was ended', `UPDATE session SET revoked_at = 1`],
+    ['a budget', `UPDATE account_group SET budget = 1`],
+    ['a member who left', `DELETE FROM group_member`],
+  ])('%s is told of at once', async (_what, change) => {
+    // Longer than what is cached would be trusted without a listener.
+    await admin.unsafe('SELECT pg_sleep(0.3)')
+    expect(tables.changedElsewhere()).toBe(false)
+    await admin.unsafe(change)
+    expect(await until(() => tables.changedElsewhere())).toBeLessThan(1_000)
+    expect(tables.changedElsewhere()).toBe(false)
+  })
+
+  test('the use of a key or a session is not told of, nor a new one', async () => {
+    const before = changes
+    await admin.unsafe('UPDATE api_key SET used_at = 1')
+    await admin.unsafe('UPDATE session SET seen_at = 1')
+    await admin.unsafe(
+      `INSERT INTO session (id, account, hash, last_four, created_at, expires_at) VALUES ('t', 'a', '', '', 0, 0)`,
+    )
+    await admin.unsafe('UPDATE api_key SET revoked_at = 1')
+    await until(() => changes > before)
+    expect(changes).toBe(before + 1)
+  })
+
+  test('every column of a key or a session that decides anything is told of', async () => {
+    const silent: { name: string }[] = await admin.unsafe(
+      `SELECT table_name || ' ' || column_name AS name FROM information_schema.columns WHERE table_name IN ('api_key', 'session')
+       EXCEPT SELECT event_object_table || ' ' || event_object_column FROM information_schema.triggered_update_columns ORDER BY 1`,
+    )
+    const never = ['id', 'created_at', 'last_four']
+    const decides = silent.filter(({ name }) => !never.includes(name.split(' ')[1]!))
+    // A new column belongs into the trigger, unless every call writes it.
+    expect(decides.map(({ name }) => name)).toEqual([
+      'api_key rowid',
+      'api_key used_at',
+      'session seen_at',
+      'session user_agent',
+    ])
+  })
+
+  test('a listener that is cut off is not believed any more, and says when it is back that anything may have changed', async () => {
+    const before = changes
+    proxy.cut()
+    await until(() => !listener.isProven)
+    await admin.unsafe('UPDATE api_key SET revoked_at = 1')
+    expect(await until(() => tables.changedElsewhere())).toBeLessThan(1_000)
+    await until(() => listener.isProven)
+    expect(changes).toBeGreaterThan(before)
+  })
+
+  test('a listener that hears nothing, though nothing has told it so, is not believed for a second', async () => {
+    proxy.carriage = 'lose-answers'
+    await admin.unsafe('UPDATE api_key SET revoked_at = 1')
+    expect(await until(() => tables.changedElsewhere())).toBeLessThan(1_000)
+    expect(listener.isProven).toBe(false)
+    proxy.carriage = 'pass'
+  })
+})
