@@ -49,6 +49,9 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly owner: string
   readonly time: ClockParts
   readonly limits: GroupLimits
+  /** Whether it has a chain from the beginning, as whoever holds credit for calls must; else its first write begins one. */
+  readonly chain?: 'with-first-write'
+  readonly onBegun?: () => Promise<void>
   /** Called with the owners of open calls, before it is asked which of them are dead. */
   readonly lookFor?: (owners: ReadonlySet<string>) => Promise<void>
   /** Work that has to be durable before the end of a call that is given now; undefined where there is none. */
@@ -63,10 +66,11 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
   readonly #parts: Parts
   #lastWriteCheck = Number.NEGATIVE_INFINITY
 
-  /** Connects and begins a chain. Throws ConnectionLost when the server cannot be reached. */
+  /** Connects. Throws ConnectionLost when the server cannot be reached. */
   static async open(given: PostgresLedgerParts): Promise<PostgresLedger> {
     const parts = partsOf(given)
-    await Promise.all([parts.reads.open(), parts.transactions.begin()])
+    await Promise.all([parts.reads.open(), parts.transactions.open()])
+    if (given.chain === undefined) await parts.transactions.begin()
     return new PostgresLedger(parts)
   }
 
@@ -189,6 +193,7 @@ function partsOf(given: PostgresLedgerParts) {
     draft,
     time,
     owner: given.owner,
+    onBegun: given.onBegun,
   })
   const group = new CommitQueue(transactions, given.limits, given)
   return { given, writer, reads, wallets, time, draft, transactions, group }

@@ -70,12 +70,13 @@ export async function openOnPostgres(
   options: PostgresOptions,
 ): Promise<PostgresStore> {
   const { clock, owner = `cli ${crypto.randomUUID()}`, group, clockBackMs = defaultClockBackMs } = options
+  const serves = options.owner !== undefined
   const tables = new PostgresTables({ server })
   await tables.open()
   const peers = new Peers({
     server,
     owner,
-    serves: options.owner !== undefined,
+    serves,
     isRunning: (call) => options.isRunning?.(call) === true,
     lost: options.lost,
     times: options.peers,
@@ -89,12 +90,14 @@ export async function openOnPostgres(
     isDead: peers.isDead,
     isRunning: peers.isRunning,
     lookFor: peers.lookFor,
+    // Most commands only read: each would leave a row for ever.
+    ...(serves ? {} : { chain: 'with-first-write' }),
+    onBegun: () => peers.open(),
     lost: options.lost,
     before: () => tables.ordered,
   })
-  await peers.open()
   // A command ends before it has heard anything, and through a pooler nothing is heard.
-  const hears = options.owner !== undefined && addressOf(server).prepare
+  const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined
   return {
     ledger,

@@ -77,8 +77,9 @@ export class Peers implements Lives {
 
   /** Throws ConnectionLost when the server cannot be reached. */
   async open(): Promise<void> {
-    await this.#connection.open()
+    await this.#connection.renew()
     await this.#beat()
+    clearInterval(this.#timer)
     this.#timer = setInterval(() => void this.#beatAgain(), this.#times.beatMs)
     this.#timer.unref()
   }
@@ -163,6 +164,8 @@ export class Peers implements Lives {
 
   /** Leaves: whatever this process has left open is ended by the others at once. To be called when it writes nothing more. */
   async close(): Promise<void> {
+    // It has never written.
+    if (this.#timer === undefined) return
     clearInterval(this.#timer)
     await this.#beating
     try {

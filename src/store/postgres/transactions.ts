@@ -42,6 +42,8 @@ export interface TransactionParts {
   readonly time: LedgerClock
   /** The name of this process in `chain`. */
   readonly owner: string
+  /** Called when this process has its row in `chain`, before anything is written. */
+  readonly onBegun?: (() => Promise<void>) | undefined
 }
 
 export class PostgresTransactions implements Transactions {
@@ -59,24 +61,37 @@ export class PostgresTransactions implements Transactions {
     this.#parts = parts
   }
 
-  /** Connects, and begins a chain of this process's own. To be called once, before anything is committed. */
-  async begin(): Promise<void> {
-    const { connection, owner, wallets } = this.#parts
+  /** Connects. Throws ConnectionLost when the server cannot be reached. */
+  async open(): Promise<void> {
+    const { connection, wallets } = this.#parts
     await connection.open()
-    const [row] = await connection.send<{ readonly id: bigint; readonly at: bigint }>(
-      `INSERT INTO chain (owner, epoch, batch, tx, head, at, heartbeat_until)
-       SELECT $1, 1, 0, 0, decode($2, 'hex'), coalesce(max(at), 0), ${databaseNow} + ${heartbeatMs} FROM chain RETURNING id, at`,
-      [owner, genesis.toHex()],
+    const [row] = await connection.send<{ readonly at: bigint }>(
+      'SELECT coalesce(max(at), 0) AS at FROM chain',
     )
     wallets.beginAt(Number(row!.at))
-    this.#chain = { id: row!.id, epoch: 1n, batch: 0n, tx: 0, head: genesis }
+  }
+
+  /** Begins a chain of this process's own: before its first group, or when others are to know of it. */
+  async begin(): Promise<void> {
+    const { connection, owner, onBegun } = this.#parts
+    if (!connection.isOpen) await connection.renew()
+    // There is a row where the answer to the first try was lost.
+    const [row] = await connection.send<{ readonly id: bigint; readonly epoch: bigint }>(
+      `INSERT INTO chain (owner, epoch, batch, tx, head, at, heartbeat_until)
+       SELECT $1, 1, 0, 0, decode($2, 'hex'), coalesce(max(at), 0), ${databaseNow} + ${heartbeatMs} FROM chain
+       ON CONFLICT (owner) DO UPDATE SET epoch = chain.epoch + 1 RETURNING id, epoch`,
+      [owner, genesis.toHex()],
+    )
+    await onBegun?.()
+    this.#chain = { id: row!.id, epoch: row!.epoch, batch: 0n, tx: 0, head: genesis }
     this.#up = true
   }
 
   async commit<T>(needs: readonly NeededRows[], run: () => T): Promise<T> {
     try {
       if (this.#inDoubt) throw new ConnectionLost('the outcome of a group is not known')
-      if (!this.#up) await this.#returnToChain()
+      if (!this.#chain) await this.begin()
+      else if (!this.#up) await this.#returnToChain()
       return await this.#commit(needs, run)
     } catch (error) {
       this.#parts.wallets.undo()

@@ -127,4 +127,17 @@ describeOnPostgres('the processes of one ledger', () => {
       kind: 'settled',
     })
   })
+  test('a command that writes nothing leaves nothing, and one that writes is over when it ends', async () => {
+    const command = async (name: string) => {
+      const store = await openOnPostgres(url, { clock: () => noon })
+      expect((await store.ledger.balance('anna')).lots).toHaveLength(0)
+      if (name === 'grant') await store.ledger.grant(grantOf('g', usd(1), { account: 'bert' }))
+      await store.close()
+      const rows: { owner: string }[] = await admin.unsafe('SELECT owner FROM chain')
+      return rows.map(({ owner }) => owner)
+    }
+    expect(await command('show')).toEqual([])
+    expect(await command('grant')).toEqual([expect.stringMatching(/^over:cli /)])
+    expect(await admin.unsafe('SELECT 1 FROM leader')).toHaveLength(0)
+  })
 })
