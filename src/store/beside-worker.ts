@@ -5,10 +5,11 @@ import { parentPort } from 'node:worker_threads'
 import type { AccountPage, AccountQuery } from '../accounts/account.ts'
 import type { RequestPage, UsageReport } from '../observe/call-log.ts'
 import type { Audited, FromReports, ToAudit, ToReports } from './beside.ts'
-import { pageOf } from './sqlite/accounts/directory.ts'
+import { pageOf } from './sql/directory.ts'
 import { auditDay } from './sqlite/audit/audit-day.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
 import { isOutage, openReader } from './sqlite/database/sqlite.ts'
+import { SqliteTables } from './sqlite/database/tables.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
 
@@ -91,10 +92,10 @@ function stepsOf(database: Database, message: Extract<ToReports, { path: string 
   }
 }
 
-/** One statement, and so one step. */
+/** Few statements, and so one step. */
 // oxlint-disable-next-line require-yield
 function* accountSteps(database: Database, query: AccountQuery): Generator<undefined, AccountPage> {
-  return pageOf(database, query)
+  return new SqliteTables(database).drive(pageOf(query))
 }
 
 /** A step of each that somebody waits for, and the next round after the messages that came meanwhile. */

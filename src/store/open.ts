@@ -7,8 +7,8 @@ import type { SpillRecord } from './ledger-core.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
-import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
-import { SqliteDirectory } from './sqlite/accounts/directory.ts'
+import { SqlAccounts } from './sql/account-store.ts'
+import { SqlDirectory } from './sql/directory.ts'
 import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
 import { SqlIdempotency } from './sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
@@ -182,7 +182,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
 
   const tables = new QueuedTables(database, ledger)
   const whenAccountsChange: (() => void)[] = []
-  const accounts = new SqliteAccounts(database, clock, {
+  const accounts = new SqlAccounts(tables, clock, {
     onRotated: () => ledger.forgetKeys(),
     onChanged: () => {
       for (const act of whenAccountsChange) act()
@@ -228,8 +228,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     ),
     usage: reports,
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
-    directory: new SqliteDirectory(
-      database,
+    directory: new SqlDirectory(
+      tables,
       serveAs === undefined ? undefined : (query, signal) => reports.accounts(query, signal),
     ),
     signatures,

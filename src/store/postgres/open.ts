@@ -1,7 +1,9 @@
 // Everything that is kept on PostgreSQL. Nothing serves from it yet.
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
+import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
+import { SqlDirectory } from '../sql/directory.ts'
 import { SqlIdempotency } from '../sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlPayments } from '../sql/top-ups.ts'
@@ -40,6 +42,9 @@ export interface PostgresOptions {
 type PostgresStore = Pick<
   Store,
   | 'idempotency'
+  | 'accounts'
+  | 'groups'
+  | 'directory'
   | 'conversations'
   | 'prompts'
   | 'finder'
@@ -59,6 +64,8 @@ type PostgresStore = Pick<
   | 'reports'
   | 'statements'
   | 'leads'
+  | 'whenAccountsChange'
+  | 'refreshAccounts'
   | 'close'
 >
 
@@ -99,8 +106,19 @@ export async function openOnPostgres(
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined
+  const whenAccountsChange: (() => void)[] = []
+  const accounts = new SqlAccounts(tables, clock, {
+    // The figures of a key are loaded with those of its line, and replace what memory has of the others.
+    onRotated: () => undefined,
+    onChanged: () => {
+      for (const act of whenAccountsChange) act()
+    },
+  })
   return {
     ledger,
+    accounts,
+    groups: accounts.groups,
+    directory: new SqlDirectory(tables),
     managementKeys: new SqlManagementKeys(tables),
     provisioning: new SqlProvisioning(tables),
     mcpServers: new SqlMcpServers(tables),
@@ -124,6 +142,8 @@ export async function openOnPostgres(
     upkeep: new SqlUpkeep(tables),
     spending: new SqlSpending(tables),
     leads: peers.leads,
+    whenAccountsChange: (act) => void whenAccountsChange.push(act),
+    refreshAccounts: () => accounts.refresh(),
     async close() {
       try {
         await listener?.close()

@@ -1,14 +1,20 @@
 // Accounts, keys and the records beside the money.
 
-import { afterEach, expect, test } from 'bun:test'
-import { type AccountQuery, type ApiKey, mintKey } from '../../../src/accounts/account.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { type AccountQuery, type ApiKey, mintKey, type Session } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
+import { GatewayError } from '../../../src/errors/errors.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
+import { SqlAccounts } from '../../../src/store/sql/account-store.ts'
+import type { Work } from '../../../src/store/sql/work.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
+import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
 import { day, extensionOf, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { describeOnBoth } from '../../support/both-databases.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { logRowOf } from '../calls/support.ts'
 
-const opened: Store[] = []
+const opened: Pick<Store, 'close'>[] = []
 const dirs: TempDir[] = []
 
 function freshDir(): string {
@@ -56,48 +62,357 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
   }
 }
 
-test('an account is found by its id and by its address in any case; an address has one account', async () => {
-  const { accounts } = await open(freshDir())
-  const anna = await accounts.createAccount('Anna@Example.com ')
-  expect(await accounts.findAccount(anna.id)).toEqual(anna)
-  expect(await accounts.findAccount('ANNA@example.com')).toEqual(anna)
-  expect(() => accounts.createAccount('anna@example.com')).toThrow(
-    expect.objectContaining({ code: 'invalid_request' }),
-  )
-  expect(await accounts.listAccounts()).toEqual([anna])
-  expect(await accounts.findAccount("' OR 1=1--")).toBeUndefined()
+/** Answers as late as the test wants, as a database across a network does. */
+class LateTables extends SqliteTables {
+  changed = false
+  #held: { answer(): void; fail(): void }[] | undefined
+
+  /** From now on answers are held back. */
+  hold(): void {
+    this.#held = []
+  }
+
+  get held(): number {
+    return this.#held?.length ?? 0
+  }
+
+  takeHeld(): readonly (() => void)[] {
+    return this.#held!.splice(0).map(({ answer }) => answer)
+  }
+
+  answer(): void {
+    for (const { answer } of this.#held!.splice(0)) answer()
+  }
+
+  fail(): void {
+    for (const { fail } of this.#held!.splice(0)) fail()
+  }
+
+  override do<T>(work: () => Work<T>): T {
+    return this.#late(super.do(work)) as T
+  }
+
+  override together<T>(work: () => Work<T>): T {
+    return this.#late(super.together(work)) as T
+  }
+
+  override changedElsewhere(): boolean {
+    return this.changed
+  }
+
+  #late<T>(value: T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const answer = () => resolve(value)
+      const fail = () => reject(new GatewayError('store_unavailable'))
+      if (this.#held) this.#held.push({ answer, fail })
+      else answer()
+    })
+  }
+}
+
+async function openLate(): Promise<{ readonly accounts: SqlAccounts; readonly tables: LateTables }> {
+  const tables = new LateTables(openDatabase(freshDir(), noon))
+  opened.push({ close: async () => tables.database.close() })
+  const accounts = new SqlAccounts(tables, () => noon, { onRotated() {}, onChanged() {} })
+  return { accounts, tables }
+}
+
+async function caught(act: () => unknown): Promise<unknown> {
+  try {
+    return await act()
+  } catch (error) {
+    return error
+  }
+}
+
+/** Opens five accounts that have, spend and do different things, and lists them by each. */
+async function sortAccounts(
+  { accounts, directory, ledger }: Pick<Store, 'accounts' | 'directory' | 'ledger'>,
+  setNow: (now: number) => void,
+): Promise<void> {
+  const names = ['dora', 'anna', 'carl', 'berta', 'emil']
+  const ids = new Map<string, string>()
+  for (const [n, name] of names.entries()) {
+    setNow(noon + n * 1_000)
+    const { id } = await accounts.createAccount(`${name}@example.org`)
+    ids.set(name, id)
+    if (name !== 'emil') await ledger.grant(grantOf(`g:${name}`, usd(10 + (n % 2)), { account: id }))
+    if (n > 2) continue
+    await ledger.hold(holdOf(`c${n}`, { account: id, leaseUntil: noon + 2 * day }))
+    await ledger.settle(settleOf(`c${n}`, usd(n === 1 ? '0.5' : '0.25')))
+  }
+  await accounts.suspend(ids.get('carl')!)
+  const list = async (query: Pick<AccountQuery, 'sort' | 'order'> & Partial<AccountQuery>, limit = 2) => {
+    const found: string[] = []
+    let after: string | undefined
+    do {
+      const page = await directory.page({ now: noon, ...query, limit, after })
+      found.push(...page.accounts.map(({ email }) => email.split('@')[0]!))
+      after = page.next ?? undefined
+    } while (after !== undefined)
+    return found.join(' ')
+  }
+  expect(await list({ sort: 'opened', order: 'desc' })).toBe('emil berta carl anna dora')
+  expect(await list({ sort: 'email', order: 'asc' })).toBe('anna berta carl dora emil')
+  expect(await list({ sort: 'balance', order: 'desc' })).toBe('berta anna carl dora emil')
+  expect(await list({ sort: 'spent', order: 'desc' })).toBe('anna carl dora emil berta')
+  expect(await list({ sort: 'used', order: 'asc' }, 4)).toBe('berta emil dora anna carl')
+  expect(await list({ sort: 'spent', order: 'asc', state: 'active', q: 'a@' })).toBe('berta dora anna')
+  expect(await list({ sort: 'email', order: 'desc', state: 'suspended' })).toBe('carl')
+  const { accounts: rows } = await directory.page({ now: noon, sort: 'spent', order: 'desc', limit: 1 })
+  expect(rows).toMatchObject([{ balance: usd('10.5'), spent: usd('0.5'), usedAt: noon - day / 2 }])
+  // What was spent in another month is not of this one.
+  const later = noon + 40 * day
+  expect(
+    (await directory.page({ now: later, sort: 'spent', order: 'desc', limit: 1 })).accounts[0]!.spent,
+  ).toBe(0n)
+  const wrong = directory.page({ now: noon, sort: 'spent', order: 'desc', limit: 1, after: ids.get('anna')! })
+  expect(await wrong.catch((error: unknown) => error)).toMatchObject({ code: 'invalid_request' })
+}
+
+describeOnBoth('accounts and keys', (open) => {
+  test('an account is found by its id and by its address in any case; an address has one account', async () => {
+    const { accounts } = await open(() => noon)
+    const anna = await accounts.createAccount('Anna@Example.com ')
+    expect(await accounts.findAccount(anna.id)).toEqual(anna)
+    expect(await accounts.findAccount('ANNA@example.com')).toEqual(anna)
+    expect(await caught(() => accounts.createAccount('anna@example.com'))).toMatchObject({
+      code: 'invalid_request',
+      details: { param: 'email' },
+    })
+    expect(await accounts.listAccounts()).toEqual([anna])
+    expect(await accounts.findAccount("' OR 1=1--")).toBeUndefined()
+  })
+
+  test('what a newcomer gets is written with its account: credit of each month, a credit line, a group', async () => {
+    const { accounts, groups, ledger } = await open(() => noon)
+    const settings = {
+      parent: null,
+      budget: null,
+      window: 'month',
+      timezone: 'UTC',
+      memberBudget: null,
+    } as const
+    await groups.insertGroup({
+      ...settings,
+      id: 'grp_all',
+      name: 'all',
+      allowedModels: null,
+      tags: null,
+      warnAt: [],
+      createdAt: noon,
+    })
+    const allowances = { monthlyCredit: 10n, creditLine: 7n, group: 'grp_all' }
+    const { id } = await accounts.createAccount('anna@example.com', { allowances })
+    expect(await accounts.findAccount(id)).toMatchObject({ monthlyCredit: 10n })
+    expect(await groups.membershipsOf(id)).toMatchObject([{ group: 'grp_all', role: 'member' }])
+    expect(await ledger.balance(id)).toMatchObject({ creditLine: 7n, lots: [] })
+    await accounts.setMonthlyCredit(id, 0n)
+    expect(await accounts.findAccount(id)).toMatchObject({ monthlyCredit: 0n })
+    // An account is opened all the same where the group is gone.
+    const elsewhere = { ...allowances, group: 'grp_gone' }
+    const berta = await accounts.createAccount('berta@example.com', { allowances: elsewhere })
+    expect(await groups.membershipsOf(berta.id)).toEqual([])
+    expect((await ledger.audit()).ok).toBe(true)
+  })
+
+  test('accounts are sorted by what they have, spend and do, in pages without gaps', async () => {
+    let now = noon
+    await sortAccounts(await open(() => now), (at) => (now = at))
+  })
+
+  test('a key comes back as it went in', async () => {
+    const { accounts } = await open(() => noon)
+    const { id } = await accounts.createAccount('anna@example.com')
+    const keys = [
+      keyFor(id),
+      keyFor(id, { spendLimit: null, allowedModels: null, expiresAt: noon + 1, name: 'ü' }),
+      keyFor(id, { requestsPerMinute: 60, tokensPerMinute: 1_000, networks: ['10.0.0.0/8'] }),
+    ]
+    for (const key of keys) expect(await accounts.insertKey(key)).toBe(true)
+    // An id is taken once, whoever wants it.
+    expect(await accounts.insertKey(keyFor(id, { id: keys[0]!.id, name: 'another' }))).toBe(false)
+    for (const key of keys) expect(await accounts.findKey(key.id)).toEqual(key)
+    expect(await accounts.listKeys(id)).toHaveLength(3)
+    expect(await accounts.findKey('unknown')).toBeUndefined()
+  })
+
+  test('a key that replaces another goes on from what both have spent of their one limit', async () => {
+    const here = await open(() => noon)
+    const there = await here.beside()
+    const { id: account } = await here.accounts.createAccount('anna@example.com')
+    await here.ledger.grant(grantOf('g', usd(10), { account }))
+    const [first, second, third] = [keyFor(account), keyFor(account), keyFor(account)]
+    await here.accounts.insertKey(first)
+    const keyLimit = { limit: usd('2.5'), windowStart: noon }
+    const hold = (store: Pick<Store, 'ledger'>, key: ApiKey, call: string, dollars: string) =>
+      store.ledger.hold(
+        holdOf(call, { account, key: key.id, keyLimit, want: usd(dollars), least: usd(dollars) }),
+      )
+    await hold(here, first, 'spent', '1')
+    await here.ledger.settle(settleOf('spent', usd(1)))
+    await here.accounts.insertSuccessor(second, first.id)
+    expect(await here.ledger.keySpend(second.id, noon)).toEqual({ spent: usd(1), held: 0n })
+    expect(await hold(here, second, 'much', '1.6')).toMatchObject({
+      kind: 'refused',
+      reason: 'key-limit',
+      available: usd('1.5'),
+    })
+    // While both work, what one holds the other cannot.
+    expect(await hold(here, first, 'old', '0.5')).toMatchObject({ kind: 'held' })
+    await here.accounts.insertSuccessor(third, second.id)
+    expect(await hold(here, third, 'new', '1')).toMatchObject({ kind: 'held' })
+    for (const key of [first, second, third]) {
+      expect(await there.ledger.keySpend(key.id, noon)).toEqual({ spent: usd(1), held: usd('1.5') })
+      expect(await hold(there, key, `more-${key.id}`, '0.01')).toMatchObject({ reason: 'key-reserved' })
+    }
+    expect(await there.ledger.extend(extensionOf('new', 1n))).toBe(0n)
+    expect((await here.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
+  })
+
+  test('a revocation is effective at once here, and within a second in another process', async () => {
+    const store = await open(() => noon)
+    const [here, there] = [store.accounts, (await store.beside()).accounts]
+    const { id } = await here.createAccount('anna@example.com')
+    const key = keyFor(id)
+    await here.insertKey(key)
+    expect((await there.findKey(key.id))?.revokedAt).toBeNull()
+    expect(await here.revokeKey(key.id, noon)).toBe(true)
+    expect((await here.findKey(key.id))?.revokedAt).toBe(noon)
+    const deadline = performance.now() + 1000
+    while ((await there.findKey(key.id))?.revokedAt === null && performance.now() < deadline)
+      await Bun.sleep(20)
+    expect((await there.findKey(key.id))?.revokedAt).toBe(noon)
+    expect(await here.revokeKey(key.id, noon + 5)).toBe(true)
+    expect((await here.findKey(key.id))?.revokedAt).toBe(noon)
+    expect(await here.revokeKey('unknown', noon)).toBe(false)
+    expect(await here.expireKey(key.id, noon + 9)).toBe(true)
+    expect((await here.findKey(key.id))?.expiresAt).toBe(noon + 9)
+  })
+
+  test('of twelve who open an account with one address one does', async () => {
+    const { accounts } = await open(() => noon)
+    const opened = await Promise.all(
+      Array.from({ length: 12 }, (_, n) =>
+        caught(() => accounts.createAccount(n % 2 ? 'Anna@example.org' : 'anna@example.org')),
+      ),
+    )
+    const refusals = opened.filter((each) => each instanceof GatewayError)
+    expect(refusals).toHaveLength(11)
+    for (const refusal of refusals) expect(refusal).toMatchObject({ code: 'invalid_request' })
+    expect(await accounts.countAccounts()).toEqual({ accounts: 1, suspended: 0 })
+  })
+
+  test('of twelve who replace one key one does', async () => {
+    const { accounts } = await open(() => noon)
+    const { id } = await accounts.createAccount('anna@example.org')
+    let last = keyFor(id)
+    await accounts.insertKey(last)
+    for (let rotation = 1; rotation < 4; rotation++) {
+      const wanted = Array.from({ length: 12 }, () => keyFor(id))
+      const done = await Promise.all(wanted.map((key) => accounts.insertSuccessor(key, last.id)))
+      const [successor, ...more] = wanted.filter((_, n) => done[n])
+      expect(more).toEqual([])
+      expect(await accounts.findKey(last.id)).toMatchObject({ replacedBy: successor!.id })
+      last = successor!
+    }
+    expect(await accounts.listKeys(id)).toHaveLength(4)
+  })
+
+  test('a session comes back as it went in, until it is revoked', async () => {
+    const { accounts } = await open(() => noon)
+    const { id: account } = await accounts.createAccount('anna@example.org')
+    const session: Session = {
+      id: 'ses_1',
+      account,
+      hash: 'ab',
+      lastFour: '1234',
+      createdAt: noon,
+      expiresAt: noon + day,
+      revokedAt: null,
+      userAgent: null,
+      seenAt: noon,
+      idleMs: null,
+      elevatedUntil: null,
+    }
+    expect(await accounts.findSession('ses_1')).toBeUndefined()
+    await accounts.insertSession(session)
+    expect(await accounts.findSession('ses_1')).toEqual(session)
+    expect(await accounts.revokeSession('ses_1', noon)).toBe(true)
+    expect(await accounts.findSession('ses_1')).toMatchObject({ revokedAt: noon })
+    expect(await accounts.listSessions(account)).toHaveLength(1)
+  })
+
+  test('keys are paged from the newest on, without those that have ended', async () => {
+    const { accounts } = await open(() => noon)
+    const { id: account } = await accounts.createAccount('anna@example.org')
+    const made = Array.from({ length: 4 }, (_, n) =>
+      keyFor(account, { createdAt: noon + n, name: `key ${n}` }),
+    )
+    for (const key of made) await accounts.insertKey(key)
+    await accounts.revokeKey(made[2]!.id, noon)
+    const query = { account, limit: 2, state: 'current', now: noon + 9, endedAfter: noon } as const
+    const { keys, next, hidden } = await accounts.pageKeys(query)
+    expect([keys.map(({ name }) => name), next, hidden]).toEqual([['key 3', 'key 1'], made[1]!.id, 1])
+    expect(await accounts.pageKeys({ ...query, after: next! })).toMatchObject({ keys: [made[0]], next: null })
+    expect(await accounts.countActiveKeys(account, noon + 9, 9)).toBe(3)
+    expect(await accounts.keyUsedAt(made[0]!.id)).toBeNull()
+  })
 })
 
-test('what a newcomer gets is written with its account: credit of each month, a credit line, a group', async () => {
-  const { accounts, groups, ledger } = await open(freshDir())
-  const settings = {
-    parent: null,
-    budget: null,
-    window: 'month',
-    timezone: 'UTC',
-    memberBudget: null,
-  } as const
-  await groups.insertGroup({
-    ...settings,
-    id: 'grp_all',
-    name: 'all',
-    allowedModels: null,
-    tags: null,
-    warnAt: [],
-    createdAt: noon,
+describe('what a database has not answered yet', () => {
+  test('is asked once for all who want it, and asked again when it failed', async () => {
+    const { accounts, tables } = await openLate()
+    const key = keyFor((await accounts.createAccount('anna@example.org')).id)
+    await accounts.insertKey(key)
+    tables.hold()
+    const asked = Array.from({ length: 3 }, () => accounts.findKey(key.id))
+    expect(tables.held).toBe(1)
+    tables.fail()
+    for (const each of asked) expect(await caught(() => each)).toMatchObject({ code: 'store_unavailable' })
+    const again = [accounts.findKey(key.id), accounts.findKey(key.id)]
+    expect(tables.held).toBe(1)
+    tables.answer()
+    expect(await Promise.all(again)).toEqual([key, key])
+    expect(accounts.findKey(key.id)).toEqual(key)
   })
-  const allowances = { monthlyCredit: 10n, creditLine: 7n, group: 'grp_all' }
-  const { id } = await accounts.createAccount('anna@example.com', { allowances })
-  expect(await accounts.findAccount(id)).toMatchObject({ monthlyCredit: 10n })
-  expect(await groups.membershipsOf(id)).toMatchObject([{ group: 'grp_all', role: 'member' }])
-  expect(await ledger.balance(id)).toMatchObject({ creditLine: 7n, lots: [] })
-  await accounts.setMonthlyCredit(id, 0n)
-  expect(await accounts.findAccount(id)).toMatchObject({ monthlyCredit: 0n })
-  // An account is opened all the same where the group is gone.
-  const elsewhere = { ...allowances, group: 'grp_gone' }
-  const berta = await accounts.createAccount('berta@example.com', { allowances: elsewhere })
-  expect(await groups.membershipsOf(berta.id)).toEqual([])
-  expect((await ledger.audit()).ok).toBe(true)
+
+  test('is not taken for current once it was changed', async () => {
+    const { accounts, tables } = await openLate()
+    const { id } = await accounts.createAccount('anna@example.org')
+    const key = keyFor(id)
+    await accounts.insertKey(key)
+    tables.hold()
+    const before = accounts.findKey(key.id)
+    const revoked = accounts.revokeKey(key.id, noon)
+    const [answerBefore, answerRevoked] = tables.takeHeld()
+    answerRevoked!()
+    await revoked
+    const after = accounts.findKey(key.id)
+    tables.answer()
+    expect(await after).toMatchObject({ revokedAt: noon })
+    // What was read before the revocation arrives last.
+    answerBefore!()
+    expect(await before).toMatchObject({ revokedAt: null })
+    expect(await accounts.findKey(key.id)).toMatchObject({ revokedAt: noon })
+  })
+
+  test('is not taken for current once another process may have changed it', async () => {
+    const { accounts, tables } = await openLate()
+    const { id } = await accounts.createAccount('anna@example.org')
+    await accounts.findAccount('nobody')
+    tables.hold()
+    const before = accounts.findAccount(id)
+    const [answerBefore] = tables.takeHeld()
+    tables.database.run('UPDATE account SET suspended = 1')
+    tables.changed = true
+    accounts.refresh()
+    answerBefore!()
+    expect(await before).toMatchObject({ suspended: false })
+    const after = accounts.findAccount(id)
+    tables.answer()
+    expect(await after).toMatchObject({ suspended: true })
+  })
 })
 
 test('accounts are listed page by page in the order they were opened, however many there are', async () => {
@@ -128,122 +443,14 @@ test('accounts are listed page by page in the order they were opened, however ma
   })
 }, 20_000)
 
-test('accounts are sorted by what they have, spend and do, in pages without gaps, beside the calls', async () => {
-  const dataDir = freshDir()
+test('a server sorts its accounts beside the calls', async () => {
   let now = noon
-  const store = await openStore(dataDir, { clock: () => now, serveAs: 'here' })
+  const store = await openStore(freshDir(), { clock: () => now, serveAs: 'here' })
   try {
-    const { accounts, directory, ledger } = store
-    const names = ['dora', 'anna', 'carl', 'berta', 'emil']
-    const ids = new Map<string, string>()
-    for (const [n, name] of names.entries()) {
-      now = noon + n * 1_000
-      const { id } = await accounts.createAccount(`${name}@example.org`)
-      ids.set(name, id)
-      if (name !== 'emil') await ledger.grant(grantOf(`g:${name}`, usd(10 + (n % 2)), { account: id }))
-      if (n > 2) continue
-      await ledger.hold(holdOf(`c${n}`, { account: id, leaseUntil: now + day }))
-      await ledger.settle(settleOf(`c${n}`, usd(n === 1 ? '0.5' : '0.25')))
-    }
-    await accounts.suspend(ids.get('carl')!)
-    const list = async (query: Pick<AccountQuery, 'sort' | 'order'> & Partial<AccountQuery>, limit = 2) => {
-      const found: string[] = []
-      let after: string | undefined
-      do {
-        const page = await directory.page({ now, ...query, limit, after })
-        found.push(...page.accounts.map(({ email }) => email.split('@')[0]!))
-        after = page.next ?? undefined
-      } while (after !== undefined)
-      return found.join(' ')
-    }
-    expect(await list({ sort: 'opened', order: 'desc' })).toBe('emil berta carl anna dora')
-    expect(await list({ sort: 'email', order: 'asc' })).toBe('anna berta carl dora emil')
-    expect(await list({ sort: 'balance', order: 'desc' })).toBe('berta anna carl dora emil')
-    expect(await list({ sort: 'spent', order: 'desc' })).toBe('anna carl dora emil berta')
-    expect(await list({ sort: 'used', order: 'asc' }, 4)).toBe('berta emil dora anna carl')
-    expect(await list({ sort: 'spent', order: 'asc', state: 'active', q: 'a@' })).toBe('berta dora anna')
-    expect(await list({ sort: 'email', order: 'desc', state: 'suspended' })).toBe('carl')
-    const { accounts: rows } = await directory.page({ now, sort: 'spent', order: 'desc', limit: 1 })
-    expect(rows).toMatchObject([{ balance: usd('10.5'), spent: usd('0.5'), usedAt: noon - day / 2 }])
-    // What was spent in another month is not of this one.
-    now += 40 * day
-    expect((await directory.page({ now, sort: 'spent', order: 'desc', limit: 1 })).accounts[0]!.spent).toBe(
-      0n,
-    )
-    const wrong = directory.page({ now, sort: 'spent', order: 'desc', limit: 1, after: ids.get('anna')! })
-    expect(await wrong.catch((error: unknown) => error)).toMatchObject({ code: 'invalid_request' })
+    await sortAccounts(store, (at) => (now = at))
   } finally {
     await store.close()
   }
-})
-
-test('a key comes back as it went in', async () => {
-  const { accounts } = await open(freshDir())
-  const { id } = await accounts.createAccount('anna@example.com')
-  const keys = [
-    keyFor(id),
-    keyFor(id, { spendLimit: null, allowedModels: null, expiresAt: noon + 1, name: 'ü' }),
-    keyFor(id, { requestsPerMinute: 60, tokensPerMinute: 1_000, networks: ['10.0.0.0/8'] }),
-  ]
-  for (const key of keys) expect(await accounts.insertKey(key)).toBe(true)
-  // An id is taken once, whoever wants it.
-  expect(await accounts.insertKey(keyFor(id, { id: keys[0]!.id, name: 'another' }))).toBe(false)
-  for (const key of keys) expect(await accounts.findKey(key.id)).toEqual(key)
-  expect(await accounts.listKeys(id)).toHaveLength(3)
-  expect(await accounts.findKey('unknown')).toBeUndefined()
-})
-
-test('a key that replaces another goes on from what both have spent of their one limit', async () => {
-  const dataDir = freshDir()
-  const [here, there] = [await open(dataDir), await open(dataDir)]
-  const { id: account } = await here.accounts.createAccount('anna@example.com')
-  await here.ledger.grant(grantOf('g', usd(10), { account }))
-  const [first, second, third] = [keyFor(account), keyFor(account), keyFor(account)]
-  await here.accounts.insertKey(first)
-  const keyLimit = { limit: usd('2.5'), windowStart: noon }
-  const hold = (store: Store, key: ApiKey, call: string, dollars: string) =>
-    store.ledger.hold(
-      holdOf(call, { account, key: key.id, keyLimit, want: usd(dollars), least: usd(dollars) }),
-    )
-  await hold(here, first, 'spent', '1')
-  await here.ledger.settle(settleOf('spent', usd(1)))
-  await here.accounts.insertSuccessor(second, first.id)
-  expect(await here.ledger.keySpend(second.id, noon)).toEqual({ spent: usd(1), held: 0n })
-  expect(await hold(here, second, 'much', '1.6')).toMatchObject({
-    kind: 'refused',
-    reason: 'key-limit',
-    available: usd('1.5'),
-  })
-  // While both work, what one holds the other cannot.
-  expect(await hold(here, first, 'old', '0.5')).toMatchObject({ kind: 'held' })
-  await here.accounts.insertSuccessor(third, second.id)
-  expect(await hold(here, third, 'new', '1')).toMatchObject({ kind: 'held' })
-  for (const key of [first, second, third]) {
-    expect(await there.ledger.keySpend(key.id, noon)).toEqual({ spent: usd(1), held: usd('1.5') })
-    expect(await hold(there, key, `more-${key.id}`, '0.01')).toMatchObject({ reason: 'key-reserved' })
-  }
-  expect(await there.ledger.extend(extensionOf('new', 1n))).toBe(0n)
-  expect((await here.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
-})
-
-test('a revocation is effective at once here, and within a second in another process', async () => {
-  const dataDir = freshDir()
-  const [here, there] = [(await open(dataDir)).accounts, (await open(dataDir)).accounts]
-  const { id } = await here.createAccount('anna@example.com')
-  const key = keyFor(id)
-  await here.insertKey(key)
-  expect((await there.findKey(key.id))?.revokedAt).toBeNull()
-  expect(await here.revokeKey(key.id, noon)).toBe(true)
-  expect((await here.findKey(key.id))?.revokedAt).toBe(noon)
-  const deadline = performance.now() + 1000
-  while ((await there.findKey(key.id))?.revokedAt === null && performance.now() < deadline)
-    await Bun.sleep(20)
-  expect((await there.findKey(key.id))?.revokedAt).toBe(noon)
-  expect(await here.revokeKey(key.id, noon + 5)).toBe(true)
-  expect((await here.findKey(key.id))?.revokedAt).toBe(noon)
-  expect(await here.revokeKey('unknown', noon)).toBe(false)
-  expect(await here.expireKey(key.id, noon + 9)).toBe(true)
-  expect((await here.findKey(key.id))?.expiresAt).toBe(noon + 9)
 })
 
 test('rows that are waiting when the store closes are written, and a row the database refuses harms no call', async () => {

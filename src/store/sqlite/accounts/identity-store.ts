@@ -25,7 +25,7 @@ import type {
   WelcomeRegister,
 } from '../../../credits/welcome.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { accountOf, sessionOf } from './account-store.ts'
+import { accountOf, sessionOf } from '../../sql/account-store.ts'
 import { inTransaction, orUnavailable, sqliteCode, whenNeeded } from '../database/sqlite.ts'
 import { isSet, numberOrNull, recordReader } from '../../sql/work.ts'
 import type { Row } from '../../schema.ts'
@@ -41,7 +41,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister, Allowan
   readonly #changed: () => void
   readonly #sql: () => ReturnType<typeof statements>
 
-  /** `changed` is called after writes to rows that `SqliteAccounts` caches. */
+  /** `changed` is called after writes to rows that `SqlAccounts` caches. */
   constructor(database: Database, changed: () => void) {
     this.#database = database
     this.#changed = changed
