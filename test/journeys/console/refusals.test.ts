@@ -112,7 +112,8 @@ const doors: Record<string, Asked> = {
   estimate: { path: '/v1/estimate' },
 }
 
-describe.each(Object.entries(doors))('a refusal of %s has a row', (_, door) => {
+// All at the same time: each waits for its rows, which are written four times a second, and works little.
+describe.concurrent.each(Object.entries(doors))('a refusal of %s has a row', (_, door) => {
   test.each(['revoked', 'elsewhere', 'suspended'])('with its account and key (%s)', async (matter) => {
     const key = keys[matter]!
     const refused = await ask({ ...door, key })
@@ -162,7 +163,7 @@ describe.each(Object.entries(doors))('a refusal of %s has a row', (_, door) => {
   })
 })
 
-describe('so has a refusal', () => {
+describe.concurrent('so has a refusal', () => {
   test.each<[string, () => Asked, string]>([
     ['for an idempotency key that is taken', () => conflict('/v1/chat/completions'), 'idempotency_conflict'],
     ['for a limit', () => ({ path: '/v1/chat/completions', key: keys['slow'] }), 'rate_limit_exceeded'],
