@@ -270,6 +270,11 @@ history that was cut short: a write-ahead log thrown away, an older copy in the 
 itself that it has replaced the history. This is for a copy that was put back by hand, once it is known what is missing.
 `
 
+const moveHelp = `
+All tables are copied in one transaction or not at all. The journal becomes a closed hash chain there, line by line the
+same, and the ledger is proven on both sides before the copy is kept. The data directory stays as it was. Then set
+store.url, and start weir serve: what was open is ended there. Nobody may serve from the SQLite again.`
+
 const auditHelp = `
 An audit of a day takes as long as the day was busy, however large the journal: 10,000 calls a tenth of a second. It
 starts from the hash before the day's first entry and says what only the whole audit can check. The day's entries are
@@ -299,6 +304,16 @@ function ledgerCommands(weir: Command, io: Io): void {
     .requiredOption('--reason <text>', 'why: it is kept, and the audit tells it')
     .addHelpText('after', acceptHelp)
     .action(run(io, async () => (await import('./commands/ledger.ts')).accept))
+  ledger
+    .command('move')
+    .description('copy an installation on SQLite that is not being served into an empty PostgreSQL')
+    .requiredOption(
+      '--to <url>',
+      'the database, such as postgres://weir@db.example.org/weir, or file:/path with it',
+    )
+    .option('--ca <file>', 'the certificates of the authority that has signed the one of the server')
+    .addHelpText('after', moveHelp)
+    .action(run(io, async () => (await import('./commands/ledger.ts')).move))
   ledger
     .command('reconcile')
     .description("compare a provider's usage export, or its invoice by model and day, with the ledger")

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { type Account, heardWithinMs } from '../accounts/account.ts'
+import { storePlace } from '../config/config.ts'
 import type { Group } from '../accounts/group.ts'
 import { issueManagementKey } from '../accounts/management-key.ts'
 import { GatewayError } from '../errors/errors.ts'
@@ -18,12 +19,21 @@ export async function withStore<Result>(
   context: Context,
   work: (store: Store) => Result | Promise<Result>,
 ): Promise<Result> {
-  const { hasStore } = await import('../store/open.ts')
-  const { data_dir } = context.config
-  if (hasStore(data_dir)) return withNewStore(context, work)
+  const { hasStoreIn } = await import('../store/place.ts')
+  const place = storePlace(context.config)
+  if (await hasStoreIn(place, context.io.clock)) return withNewStore(context, work)
   throw new CommandFailure(
-    `there is no database in ${data_dir}: weir serve makes one, and so does weir accounts create`,
+    place.server === undefined
+      ? `there is no database in ${place.dataDir}: weir serve makes one, and so does weir accounts create`
+      : `${serverIn(context)} has no tables of weir yet: weir serve makes them, and so does weir accounts create`,
   )
+}
+
+/** The PostgreSQL that everything is kept on, without its password; undefined where it is SQLite. */
+export function serverIn({ config }: Pick<Context, 'config'>): string | undefined {
+  if (config.store.url === undefined) return undefined
+  const { protocol, username, host, pathname } = new URL(config.store.url)
+  return `${protocol}//${username}@${host}${pathname}`
 }
 
 /** The same, also with the account of `--account`. */
@@ -42,10 +52,10 @@ export async function withNewStore<Result>(
   context: Context,
   work: (store: Store) => Result | Promise<Result>,
 ): Promise<Result> {
-  const { openStore } = await import('../store/open.ts')
+  const { openStoreIn } = await import('../store/place.ts')
   const { data_dir, ledger } = context.config
   let changed = false
-  const store = await openStore(data_dir, {
+  const store = await openStoreIn(storePlace(context.config), {
     clock: context.io.clock,
     clockBackMs: ledger.clock_back_ms,
     notice: (message, facts) => context.io.err(`${noticeText(message, facts)}\n`),

@@ -26,7 +26,7 @@ export { type ConfigInputs, type LoadedConfig, serviceFile } from './load.ts'
 export { reasonOf } from './read/secrets.ts'
 export type { Config } from './schema.ts'
 export { environmentName, type Setting, settingAt, settings } from './settings.ts'
-export { shownAddress, storeServer } from './store.ts'
+export { serverAt, storePlace } from './store.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings, showValue } from './show.ts'
 
 /** The text of a file; undefined if there is none. Throws if it exists but cannot be read. */

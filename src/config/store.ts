@@ -73,26 +73,48 @@ export function storeFault(
   return undefined
 }
 
+/** A server in the terms of the client: the mode and the password are in the address. */
+interface StoreServer {
+  readonly url: string
+  readonly ca: string | undefined
+  readonly prepare: boolean
+}
+
 /**
- * The server to connect to, in the terms of the client: the mode and the password are in the address, and with
- * certificates of an authority `require` asks for the right name, too. Undefined where SQLite is the store. Throws where
- * `store.ca` cannot be read.
+ * Where the store is: a server, or the data directory alone. With certificates of an authority `require` asks for the right
+ * name, too. Throws where `store.ca` cannot be read.
  */
-export function storeServer({
-  store: { url, password, ca, prepare },
+export function storePlace({
+  data_dir: dataDir,
+  store,
 }: {
+  readonly data_dir: string
   readonly store: StoreSettings
-}): { readonly url: string; readonly ca: string | undefined; readonly prepare: boolean } | undefined {
+}): { readonly dataDir: string; readonly server: StoreServer | undefined } {
+  return { dataDir, server: serverOf(store) }
+}
+
+/** The server at an address that is no setting. Throws with what is wrong with it, without quoting it. */
+export function serverAt(url: string, ca: string | undefined): StoreServer {
+  const problem = addressFault(url) ?? storeFault({ url, ca })?.problem
+  if (problem !== undefined) throw new Error(problem)
+  return serverOf({ url, ca, prepare: true })!
+}
+
+function serverOf({ url, password, ca, prepare }: StoreSettings): StoreServer | undefined {
   if (url === undefined) return undefined
   const address = new URL(url)
   if (password !== undefined) address.password = encodeURIComponent(password)
   if (!address.searchParams.has('sslmode') && (ca !== undefined || !isLoopback(address.hostname)))
     address.searchParams.set('sslmode', 'verify-full')
-  return { url: address.href, ca: ca === undefined ? undefined : readFileSync(ca, 'utf8'), prepare }
+  return { url: address.href, ca: ca === undefined ? undefined : authoritiesIn(ca), prepare }
 }
 
-/** An address without its password and what it asks of the connection, for people. */
-export function shownAddress(url: string): string {
-  const { protocol, username, host, pathname } = new URL(url)
-  return `${protocol}//${username}@${host}${pathname}`
+function authoritiesIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown)
+    throw new Error(`store.ca cannot be read: ${reason}`, { cause: thrown })
+  }
 }

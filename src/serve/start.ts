@@ -1,6 +1,6 @@
 // Starts the gateway: opens the store, listens, finds local servers, and stops.
 
-import type { Config, RereadConfig } from '../config/config.ts'
+import { type Config, type RereadConfig, storePlace } from '../config/config.ts'
 import type { Environment } from '../config/read/environment.ts'
 import { formatUsd } from '../credits/money.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
@@ -9,7 +9,7 @@ import type { Log, ProcessLog } from '../observe/log.ts'
 import { watchLoop } from '../observe/memory.ts'
 import { openTraces } from '../observe/traces.ts'
 import { endInterrupted } from '../responses/background.ts'
-import { openStore } from '../store/open.ts'
+import { openStoreIn } from '../store/place.ts'
 import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
@@ -45,7 +45,7 @@ export async function startGateway(
   const workers = count === 1 ? undefined : new (await import('./workers/pool.ts')).WorkerPool()
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   let inFlight: Gateway['inFlight'] | undefined
-  const store = await openStore(read.data_dir, {
+  const store = await openStoreIn(storePlace(read), {
     retention: {
       requestsMs: read.retention.requests,
       signaturesMs: read.retention.signatures,

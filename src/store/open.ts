@@ -50,7 +50,7 @@ const logPatienceMs = 1_000
 const refusedMessage =
   'a record of settles.spill could not be carried out, so its call is charged up to its last checkpoint; a copy of the ' +
   'file was set aside'
-const defaultClockBackMs = 3_600_000
+export const defaultClockBackMs = 3_600_000
 const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 
 export interface StoreOptions {
@@ -110,7 +110,7 @@ export async function openStore(dataDir: string, options: StoreOptions): Promise
 }
 
 /** Takes the lock of the data directory, or throws StoreOpenError with the process that holds it. */
-function lockFor(dataDir: string, { clock, notice }: StoreOptions): ServeLock & { kind: 'taken' } {
+export function lockFor(dataDir: string, { clock, notice }: StoreOptions): ServeLock & { kind: 'taken' } {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     const lock = takeServeLock(dataDir, clock())
@@ -282,7 +282,7 @@ function reporter(notice: StoreOptions['notice']): (error: unknown) => void {
 }
 
 /** A server whose clock is far behind would refuse all calls, or all credit of the day, so it does not start. */
-function requireClock(behindMs: number, backMs: number): void {
+export function requireClock(behindMs: number, backMs: number): void {
   if (behindMs <= backMs) return
   throw new StoreOpenError(
     `the clock of this machine is ${Math.round(behindMs / 1000)} s behind the last entry of the ledger, whose time ` +

@@ -1,12 +1,13 @@
 // The address of the database: what is asked of its certificate, where its password comes from, and what is shown of it.
 
 import { describe, expect, test } from 'bun:test'
-import { secretsOf, shownAddress, storeServer } from '../../src/config/config.ts'
+import { secretsOf, storePlace } from '../../src/config/config.ts'
+import { placeOf } from '../../src/store/postgres/server.ts'
 import { authority } from '../support/postgres.ts'
 import { loaded, settingsOf } from './inputs.ts'
 
 function addressOf(yaml: string): string | undefined {
-  return storeServer(loaded({ yaml, files: { '/run/password': 'p/w@d' } }).config)?.url
+  return storePlace(loaded({ yaml, files: { '/run/password': 'p/w@d' } }).config).server?.url
 }
 
 describe('store.url', () => {
@@ -36,6 +37,6 @@ describe('store.url', () => {
     const found = loaded({ yaml: 'store: { url: "postgres://weir:hunter%2F22@db.example/weir" }' })
     expect(settingsOf(found)['store.url']?.value).not.toContain('hunter')
     expect(secretsOf(found.config)).toContain('hunter/22')
-    expect(shownAddress(found.config.store.url!)).toBe('postgres://weir@db.example/weir')
+    expect(placeOf(found.config.store.url!)).toBe('postgres://weir@db.example/weir')
   })
 })

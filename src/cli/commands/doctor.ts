@@ -2,7 +2,7 @@
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { Config } from '../../config/config.ts'
+import { type Config, storePlace } from '../../config/config.ts'
 import type { Unpaid } from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { Provider } from '../../providers/provider.ts'
@@ -10,7 +10,8 @@ import { providers as registry } from '../../providers/registry.ts'
 import { catalogInUse } from '../../serve/gateway/catalog.ts'
 import { keyNames } from '../../serve/gateway/provider-test.ts'
 import { webSearchOf } from '../../serve/gateway/tools.ts'
-import type { RetentionFacts } from '../../store/store.ts'
+import type { ServerFacts } from '../../store/postgres/server.ts'
+import type { DatabaseServer, RetentionFacts } from '../../store/store.ts'
 import { plural } from '../../text/csv.ts'
 import { SearchFault } from '../../tools/search/backends/backend.ts'
 import { PageReader, UnreadablePage } from '../../tools/search/page/page-reader.ts'
@@ -92,6 +93,81 @@ async function dataDirectory({ config }: Context): Promise<readonly Finding[]> {
 const oldestSqlite = '3.51.3'
 
 async function database(context: Context): Promise<readonly Finding[]> {
+  const { server } = storePlace(context.config)
+  return server === undefined ? databaseInFile(context) : databaseOnServer(context, server)
+}
+
+/** The server of PostgreSQL, and what is kept on it. */
+async function databaseOnServer(context: Context, server: DatabaseServer): Promise<readonly Finding[]> {
+  const { factsOf, requireUsable } = await import('../../store/postgres/server.ts')
+  try {
+    const facts = await factsOf(server, context.io.clock)
+    requireUsable(server, facts)
+    const findings = serverFindings(facts)
+    if (!facts.hasTables)
+      return [
+        ...findings,
+        { check: 'database', state: 'info', detail: 'no tables yet: the first run makes them' },
+      ]
+    return [...findings, ...(await storeFindings(context, () => sizeOf(facts.size)))]
+  } catch (thrown) {
+    return [{ check: 'postgresql', state: 'bad', detail: messageOf(thrown) }]
+  }
+}
+
+const standbyTexts: Readonly<Record<ServerFacts['standby'], readonly [Finding['state'], string]>> = {
+  synchronous: ['ok', 'each commit waits for a second server'],
+  named: [
+    'warn',
+    'synchronous_standby_names names servers, and none of them is synchronous now: commits may hang',
+  ],
+  none: [
+    'warn',
+    'none, or an asynchronous one: what was acknowledged is lost with the server. synchronous_standby_names names one',
+  ],
+  unknown: [
+    'info',
+    'cannot be checked here: the service keeps its copies itself, or the user lacks pg_monitor',
+  ],
+}
+
+/** The most that clocks may differ, milliseconds. */
+const clocksApartMs = 1_000
+
+function serverFindings(facts: ServerFacts): readonly Finding[] {
+  const { version, encrypted, losing, clockAheadMs, plans } = facts
+  const [standby, standbyText] = standbyTexts[facts.standby]
+  const apart = Math.abs(clockAheadMs) > clocksApartMs
+  const finding = (check: string, isWell: boolean, well: string, otherwise: string): Finding => ({
+    check,
+    state: isWell ? 'ok' : 'warn',
+    detail: isWell ? well : otherwise,
+  })
+  return [
+    { check: 'postgresql', state: 'ok', detail: `${version}, ${encrypted ? 'with TLS' : 'without TLS'}` },
+    finding(
+      'durability',
+      losing.length === 0,
+      'fsync, full_page_writes and synchronous_commit are on',
+      `${losing.join(', ')}: a crash of the server loses what was acknowledged`,
+    ),
+    { check: 'standby', state: standby, detail: standbyText },
+    finding(
+      'clock of the database',
+      !apart,
+      `within ${clocksApartMs / 1000} s of this machine's`,
+      `${Math.abs(clockAheadMs)} ms ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this machine's: set both by NTP`,
+    ),
+    finding(
+      'plans',
+      plans.length === 0,
+      'every index is whole, every text in the order of bytes',
+      plans.join('; '),
+    ),
+  ]
+}
+
+async function databaseInFile(context: Context): Promise<readonly Finding[]> {
   const version = process.versions['sqlite'] ?? 'unknown'
   const sound = Bun.semver.order(version, oldestSqlite) >= 0
   const sqlite: Finding = {
@@ -104,21 +180,28 @@ async function database(context: Context): Promise<readonly Finding[]> {
     if (!hasStore(context.config.data_dir)) {
       return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
     }
-    const since = context.io.clock() - unpaidDays * 86_400_000
-    const { writable, accounts, path, kept, unpaid } = await withStore(context, async (store) => ({
-      writable: await store.ledger.writable(),
-      accounts: (await store.accounts.listAccounts()).length,
-      path: store.path,
-      kept: store.retention.facts(),
-      unpaid: await store.reports.unpaid(since),
-    }))
-    const state = writable ? 'ok' : 'bad'
-    const detail = writable ? `${plural(accounts, 'account')}, ${sizeOfFile(path)}` : 'cannot be written'
-    const facts = [...retention(context, kept), ...unpaid.map(unpaidFinding)]
-    return [sqlite, { check: 'database', state, detail }, ...facts]
+    return [sqlite, ...(await storeFindings(context, sizeOfFile))]
   } catch (thrown) {
     return [sqlite, { check: 'database', state: 'bad', detail: messageOf(thrown) }]
   }
+}
+
+/** `sizeAt` gives the size of the database for people, by its path. */
+async function storeFindings(
+  context: Context,
+  sizeAt: (path: string) => string,
+): Promise<readonly Finding[]> {
+  const since = context.io.clock() - unpaidDays * 86_400_000
+  const { writable, accounts, path, kept, unpaid } = await withStore(context, async (store) => ({
+    writable: await store.ledger.writable(),
+    accounts: (await store.accounts.listAccounts()).length,
+    path: store.path,
+    kept: store.retention.facts(),
+    unpaid: await store.reports.unpaid(since),
+  }))
+  const state = writable ? 'ok' : 'bad'
+  const detail = writable ? `${plural(accounts, 'account')}, ${sizeAt(path)}` : 'cannot be written'
+  return [{ check: 'database', state, detail }, ...retention(context, kept), ...unpaid.map(unpaidFinding)]
 }
 
 /** The retention of records, and the age of the oldest. */

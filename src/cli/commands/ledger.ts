@@ -2,6 +2,7 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { serverAt } from '../../config/config.ts'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditedSpan, AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import {
@@ -34,7 +35,7 @@ import {
   type UsageExport,
 } from '../usage-export.ts'
 import { momentOf, pastDay } from '../values.ts'
-import { withStore } from '../with-store.ts'
+import { serverIn, withStore } from '../with-store.ts'
 
 /** Checks every invariant of the whole journal or of one day. Fails with the first violation. */
 export async function audit(context: Context, invocation: Invocation): Promise<void> {
@@ -67,6 +68,12 @@ async function auditWhole(context: Context): Promise<void> {
 export async function accept(context: Context, invocation: Invocation): Promise<void> {
   const reason = invocation.option('reason')?.trim() ?? ''
   if (reason === '') throw usageFault('--reason takes a sentence: it stays beside the ledger')
+  const onServer = serverIn(context)
+  if (onServer !== undefined)
+    throw new CommandFailure(
+      `${onServer} has no anchors beside it, so there is nothing to accept. What a server has lost is told by the gateways ` +
+        'that wrote it, which stop; weir ledger audit proves what is there',
+    )
   const { acceptHistory } = await import('../../store/backup.ts')
   const { hasStore } = await import('../../store/open.ts')
   const dataDir = context.config.data_dir
@@ -79,6 +86,39 @@ export async function accept(context: Context, invocation: Invocation): Promise<
         ? 'nothing to accept: nothing that was anchored is missing'
         : `accepted, although ${found}`,
   })
+}
+
+/** Copies the SQLite of the data directory into an empty PostgreSQL. */
+export async function move(context: Context, invocation: Invocation): Promise<void> {
+  const { config, io } = context
+  const { hasStore } = await import('../../store/open.ts')
+  if (!hasStore(config.data_dir)) throw new CommandFailure(`there is no database in ${config.data_dir}`)
+  const server = serverNamed(context, invocation)
+  const { moveToPostgres } = await import('../../store/move.ts')
+  const report = await moveToPostgres(config.data_dir, server, {
+    clock: io.clock,
+    notice: (message) => io.err(`${message}\n`),
+  })
+  const { to, tables, rows, journalEntries, headHash } = report
+  print(context, {
+    json: { ok: true, to, tables, rows, journal_entries: journalEntries, head_hash: headHash },
+    text:
+      `copied ${plural(rows, 'row')} of ${plural(tables, 'table')} to ${to}\n` +
+      `the ledger holds on both sides: ${plural(journalEntries, 'journal entry', 'journal entries')}, head ${headHash}\n` +
+      `next: set store.url, and do not serve from ${config.data_dir} without it again`,
+  })
+}
+
+function serverNamed({ io }: Context, invocation: Invocation): ReturnType<typeof serverAt> {
+  const named = invocation.option('to') ?? ''
+  const ca = invocation.option('ca')
+  const path = (written: string) => resolve(io.cwd, written)
+  try {
+    const address = named.startsWith('file:') ? readFileSync(path(named.slice(5)), 'utf8').trim() : named
+    return serverAt(address, ca === undefined ? undefined : path(ca))
+  } catch (error) {
+    throw usageFault(`--to: the address ${error instanceof Error ? error.message : String(error)}`)
+  }
 }
 
 async function auditOneDay(context: Context, day: number): Promise<void> {

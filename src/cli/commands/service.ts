@@ -31,7 +31,7 @@ import {
   print,
   usageFault,
 } from '../context.ts'
-import { commandLineOperator, withOperatorKey, withStore } from '../with-store.ts'
+import { commandLineOperator, serverIn, withOperatorKey, withStore } from '../with-store.ts'
 
 /** Prints a unit for this executable or the one given with --exec. Nothing is installed. */
 export function printService(context: Context, invocation: Invocation): void {
@@ -159,6 +159,12 @@ ${ownDirectory}# weir service print > /etc/systemd/system/weir.service
 
 /** Writes the database to a new file, also while a server runs. Fails if the audit of the copy's ledger fails. */
 export async function backUpTo(context: Context, invocation: Invocation): Promise<void> {
+  const server = serverIn(context)
+  if (server !== undefined)
+    throw new CommandFailure(
+      `everything is kept on ${server}, which has its own ways. One copy: pg_dump --format=custom --file=FILE ${server}. To any ` +
+        'moment: continuous archiving (point-in-time recovery). weir ledger audit proves a copy that was put back',
+    )
   const { backUp, noteBackup } = await import('../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)
   const report = backUp(dataDir, file)
@@ -171,6 +177,12 @@ export async function backUpTo(context: Context, invocation: Invocation): Promis
 
 /** Restores a backup into the data directory after checking it. */
 export async function restoreFrom(context: Context, invocation: Invocation): Promise<void> {
+  const server = serverIn(context)
+  if (server !== undefined)
+    throw new CommandFailure(
+      `everything is kept on ${server}. Stop every gateway, put the copy into a new database (createdb, then pg_restore ` +
+        '--dbname=URL FILE), name it in store.url, and prove it with weir ledger audit',
+    )
   const { restore } = await import('../../store/backup.ts')
   const { dataDir, file } = placesOf(context, invocation)
   const existing = invocation.flag('force') ? 'replace' : 'keep'

@@ -15,7 +15,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
-import { reasonOf } from '../../config/config.ts'
+import { reasonOf, storePlace } from '../../config/config.ts'
 import { fileInTar } from '../../release/archive.ts'
 import { readPublicKey, SignatureFault, verifySignature } from '../../release/minisign.ts'
 import { type ReleaseIndex, releaseIndex, sumsIn } from '../../release/release-index.ts'
@@ -325,6 +325,13 @@ async function copyLedger(
   { config, io }: Context,
   next: z.output<typeof versionAnswer>,
 ): Promise<string | undefined> {
+  const server = storePlace(config).server
+  if (server !== undefined) {
+    io.err(
+      `no copy was made of the database on PostgreSQL: pg_dump makes one, and point-in-time recovery goes back\n`,
+    )
+    return undefined
+  }
   const { hasStore } = await import('../../store/open.ts')
   if (!hasStore(config.data_dir)) return undefined
   const { backUp } = await import('../../store/backup.ts')

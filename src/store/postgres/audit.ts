@@ -192,13 +192,16 @@ const chainName = 'every hash chain is whole, to the end that its process has wr
 
 /** Audits the whole ledger. Throws only if it cannot be read. */
 export function auditAll(server: string | DatabaseServer): Promise<AuditReport> {
-  return readingFrom(server, async (connection) => {
-    const found = await runChecks(connection, checks)
-    const { lines, broken } = await readChains(connection)
-    const all = [...found, { name: chainName, ok: broken === null, detail: broken }]
-    // Each process has an end of its own, in `chain`: there is no single head.
-    return { ok: isSound(all), journalEntries: lines, headHash: '', checks: all, replaced: [] }
-  })
+  return readingFrom(server, auditOf)
+}
+
+/** The same as a transaction that is under way sees it. */
+export async function auditOf(connection: Connection): Promise<AuditReport> {
+  const found = await runChecks(connection, checks)
+  const { lines, broken } = await readChains(connection)
+  const all = [...found, { name: chainName, ok: broken === null, detail: broken }]
+  // Each process has an end of its own, in `chain`: there is no single head.
+  return { ok: isSound(all), journalEntries: lines, headHash: '', checks: all, replaced: [] }
 }
 
 /**

@@ -1,0 +1,37 @@
+// Where a store is kept, by the configuration: in the data directory, or on a server of PostgreSQL beside which the directory
+// has what is this machine's own.
+
+import { defaultClockBackMs, hasStore, lockFor, openStore, requireClock, type StoreOptions } from './open.ts'
+import { type DatabaseServer, type Store, StoreOpenError } from './store.ts'
+
+interface StorePlace {
+  readonly dataDir: string
+  /** Left out: SQLite in the data directory. */
+  readonly server?: DatabaseServer | undefined
+}
+
+/** Whether there is a store that a command could open. Throws StoreOpenError where that cannot be looked at. */
+export async function hasStoreIn({ dataDir, server }: StorePlace, clock: () => number): Promise<boolean> {
+  if (server === undefined) return hasStore(dataDir)
+  const { factsOf } = await import('./postgres/server.ts')
+  return (await factsOf(server, clock)).hasTables
+}
+
+/** Opens a store, and makes it where there is none. Throws StoreOpenError with what an operator can do. */
+export async function openStoreIn({ dataDir, server }: StorePlace, options: StoreOptions): Promise<Store> {
+  return server === undefined ? openStore(dataDir, options) : openOnServer(dataDir, server, options)
+}
+
+async function openOnServer(dataDir: string, server: DatabaseServer, options: StoreOptions): Promise<Store> {
+  const { clock, serveAs, notice, clockBackMs = defaultClockBackMs } = options
+  const serves = serveAs !== undefined
+  const lock = serves ? lockFor(dataDir, options) : undefined
+  try {
+    const { makeReady } = await import('./postgres/migrate.ts')
+    const ledgerTime = await makeReady(server, { clock, serves, notice })
+    if (serves) requireClock(ledgerTime - clock(), clockBackMs)
+    throw new StoreOpenError('this version does not serve from PostgreSQL yet')
+  } finally {
+    lock?.release()
+  }
+}
