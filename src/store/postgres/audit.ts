@@ -57,7 +57,7 @@ const payments = (
               AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
 
 /** What asked for corrections of one kind: of each its id, its account, what it takes, and the request that its id names. */
-const asked = (kind: string, request: string) => `(
+const requestsOf = (kind: string, request: string) => `(
             SELECT id, account, taken, ${request} AS request FROM correction
             WHERE kind = 'adjust' AND starts_with(id, '${kind}:')) AS asked`
 const actOf = (what: string, field: string) => `(SELECT subject, after::json ->> '${field}' FROM act
@@ -71,19 +71,19 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           SELECT 'adjustment ' || id FROM correction
           WHERE kind = 'adjust' AND taken < 0 AND NOT EXISTS (SELECT 1 FROM lot WHERE source = 'adjust:' || correction.id)
           UNION ALL
-          SELECT 'adjustment ' || asked.id FROM ${asked('refund', afterColon('id'))}
+          SELECT 'adjustment ' || asked.id FROM ${requestsOf('refund', afterColon('id'))}
           LEFT JOIN payment_reversal AS failed ON failed.processor = ${beforeColon('request')} AND failed.id = ${afterColon('request')}
           LEFT JOIN top_up ON top_up.id = failed.top_up
           WHERE top_up.account IS DISTINCT FROM asked.account OR failed.kind <> 'failed' OR asked.taken NOT IN (0, -failed.credit)
           UNION ALL
-          SELECT 'adjustment ' || asked.id FROM ${asked('dispute', `left(${afterColon('id')}, -5)`)}
+          SELECT 'adjustment ' || asked.id FROM ${requestsOf('dispute', `left(${afterColon('id')}, -5)`)}
           LEFT JOIN payment_reversal AS dispute ON dispute.processor = ${beforeColon('request')} AND dispute.id = ${afterColon('request')}
           LEFT JOIN top_up ON top_up.id = dispute.top_up
           WHERE top_up.account IS DISTINCT FROM asked.account
             OR (asked.taken < 0 AND (dispute.kind NOT IN ('won', 'lost') OR asked.taken <> -dispute.held))
           UNION ALL
           SELECT 'adjustment ' || asked.id
-          FROM ${asked('subscription', `left(id, CASE WHEN id LIKE '%:taken' THEN -6 ELSE -9 END)`)}
+          FROM ${requestsOf('subscription', `left(id, CASE WHEN id LIKE '%:taken' THEN -6 ELSE -9 END)`)}
           LEFT JOIN subscription ON subscription.period = asked.request
           WHERE subscription.account IS DISTINCT FROM asked.account OR (asked.taken < 0
             AND (subscription.state <> 'refund_reversed' OR asked.taken IS DISTINCT FROM -subscription.taken_back))

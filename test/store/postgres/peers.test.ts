@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { SQL } from 'bun'
+import { issueKey, type KeyRights, unlimited } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openOnPostgres, type PostgresOptions } from '../../../src/store/postgres/open.ts'
 import { Fenced } from '../../../src/store/postgres/transactions.ts'
@@ -10,6 +11,15 @@ import { grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.t
 import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
 
 const hasten = { beatMs: 20, graceMs: 0 }
+
+const rights = (account: string): KeyRights => ({
+  ...unlimited,
+  account,
+  name: 'laptop',
+  mode: 'live',
+  sees: 'own',
+  group: null,
+})
 
 describeOnPostgres('the processes of one ledger', () => {
   let url: string
@@ -139,5 +149,32 @@ describeOnPostgres('the processes of one ledger', () => {
     expect(await command('show')).toEqual([])
     expect(await command('grant')).toEqual([expect.stringMatching(/^over:cli /)])
     expect(await admin.unsafe('SELECT 1 FROM leader')).toHaveLength(0)
+  })
+
+  test('a key that one revokes is refused by all within a second, and so is the session of a suspended account', async () => {
+    const one = await open('one')
+    const others = [await open('two'), await open('three'), await openOnPostgres(url, { clock: () => noon })]
+    opened.push(others[2]!)
+    const account = await one.accounts.createAccount('anna@example.org')
+    const { key } = await issueKey(one.accounts, rights(account.id), noon)
+    const isKnown = async () => {
+      const found = await Promise.all(others.map(({ accounts }) => accounts.findKey(key.id)))
+      return found.map((each) => each?.revokedAt === null)
+    }
+    expect(await isKnown()).toEqual([true, true, true])
+    await one.accounts.revokeKey(key.id, noon)
+    const since = performance.now()
+    while ((await isKnown()).includes(true)) await new Promise((resolve) => setImmediate(resolve))
+    expect(performance.now() - since).toBeLessThan(1_000)
+
+    const suspended = async () =>
+      (await Promise.all(others.map(({ accounts }) => accounts.findAccount(account.id)))).map(
+        (each) => each!.suspended,
+      )
+    expect(await suspended()).toEqual([false, false, false])
+    await one.accounts.suspend(account.id)
+    const then = performance.now()
+    while ((await suspended()).includes(false)) await new Promise((resolve) => setImmediate(resolve))
+    expect(performance.now() - then).toBeLessThan(1_000)
   })
 })
