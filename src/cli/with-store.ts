@@ -67,7 +67,9 @@ export async function withNewStore<Result>(
     return await work(store)
   } finally {
     await store.close()
-    if (changed) await heardBy(data_dir)
+    // Gateways on other machines are not known here.
+    if (changed && serverIn(context) !== undefined) await Bun.sleep(heardWithinMs)
+    else if (changed) await heardBy(data_dir)
   }
 }
 

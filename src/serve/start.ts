@@ -222,8 +222,11 @@ function withdraw({ data_dir }: Config, log: Log): void {
   }
 }
 
-function groupLimits({ ledger }: Config) {
+/** How long commands of a group may be decided where nothing is locked meanwhile, milliseconds. */
+const decideMs = 15
+
+function groupLimits({ ledger, store }: Config) {
   const { group_max: max, group_wait_ms: waitMs, queue_max: queue } = ledger
   // SQLite is locked while commands are decided, so that is as long as a group may take in all.
-  return { max, waitMs, decideMs: waitMs, queue }
+  return { max, waitMs, decideMs: store.url === undefined ? waitMs : decideMs, queue }
 }

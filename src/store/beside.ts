@@ -6,11 +6,10 @@ import type { AccountPage, AccountQuery } from '../accounts/account.ts'
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { RequestPage, RequestQuery, UsageQuery, UsageReader, UsageReport } from '../observe/call-log.ts'
+import { type AuditBeside, oneAtATime } from './audits.ts'
 import { unavailable } from './commits/durability.ts'
 import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
 import { orUnavailable } from './sqlite/database/sqlite.ts'
-
-type AuditBeside = (day?: number) => Promise<AuditReport | DayAudit>
 
 /** What the thread of an audit is asked, and what it answers. */
 export interface ToAudit {
@@ -22,22 +21,9 @@ export type Audited = { readonly report: AuditReport | DayAudit } | { readonly f
 
 const longestMs = 15 * 60_000
 
-/**
- * Audits the ledger in the database at `path`, or one UTC day of it. One audit runs at a time: the same request shares
- * its report, another is refused with `rate_limit_exceeded`.
- */
-export function auditing(path: string): AuditBeside {
-  let running: { readonly day: number | undefined; readonly report: ReturnType<AuditBeside> } | undefined
-  return async (day) => {
-    if (running?.day === day && running !== undefined) return running.report
-    if (running) {
-      const message = 'Another audit runs: one at a time.'
-      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 5_000 })
-    }
-    const report = auditBeside({ kind: 'audit', path, day }).finally(() => (running = undefined))
-    running = { day, report }
-    return report
-  }
+/** Audits the ledger in the database at `path`, or one UTC day of it, in a thread. */
+export function auditingFile(path: string): AuditBeside {
+  return oneAtATime((day) => auditBeside({ kind: 'audit', path, day }))
 }
 
 function auditBeside(asked: ToAudit): Promise<AuditReport | DayAudit> {

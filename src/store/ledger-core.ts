@@ -41,6 +41,9 @@ import {
 import { GatewayError } from '../errors/errors.ts'
 import type { Decided, NeededRows } from './commits/durability.ts'
 
+/** What an operator is told when the clock is behind the ledger's time. */
+export const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
+
 /** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
 export interface WalletSet<Entry> {
   of(account: string): Entry

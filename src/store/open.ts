@@ -3,7 +3,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
 import { defaultGroupLimits, type GroupLimits, LogSync } from './commits/durability.ts'
-import type { SpillRecord } from './ledger-core.ts'
+import { clockMessage, type SpillRecord } from './ledger-core.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
@@ -33,7 +33,7 @@ import { SpillFile } from './sqlite/ledger/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'
 import { SqlSpending, SqlUpkeep } from './sql/upkeep.ts'
-import { Reports } from './beside.ts'
+import { auditingFile, Reports } from './beside.ts'
 import { figuresOf } from './sqlite/database/figures.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
@@ -51,7 +51,6 @@ const refusedMessage =
   'a record of settles.spill could not be carried out, so its call is charged up to its last checkpoint; a copy of the ' +
   'file was set aside'
 export const defaultClockBackMs = 3_600_000
-const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 
 export interface StoreOptions {
   /** Milliseconds since 1970. */
@@ -242,6 +241,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       commandsWaiting: ledger.group.waiting,
       rowsDropped: requestLog.dropped,
     }),
+    auditBeside: auditingFile(path),
     path,
     whenAccountsChange: (act) => void whenAccountsChange.push(act),
     refreshAccounts: () => accounts.refresh(),

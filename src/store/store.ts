@@ -25,6 +25,7 @@ import type {
   StoreFigures,
   UsageReader,
 } from '../observe/call-log.ts'
+import type { AuditBeside } from './audits.ts'
 import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
 import type { ItemConversationStore } from '../responses/item-conversations.ts'
@@ -67,7 +68,12 @@ export interface Store {
   readonly limits?: LimitsOfAll | undefined
   /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
   figures(): StoreFigures
-  /** The file of the database. */
+  /**
+   * Audits the ledger, or one UTC day of it, while calls are served. One audit runs at a time: the same request shares its
+   * report, another is refused with `rate_limit_exceeded`.
+   */
+  readonly auditBeside: AuditBeside
+  /** Where it is, for people: the file of the database, or its server. */
   readonly path: string
   /** Calls `act` whenever accounts, keys or sessions may have changed, by this process or, once found, by another. */
   whenAccountsChange(act: () => void): void

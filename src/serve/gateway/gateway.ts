@@ -13,7 +13,6 @@ import { createRoutes } from '../../http/routes.ts'
 import { CallMetrics } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
-import { auditing } from '../../store/beside.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
 import { steadyClock } from '../../async/async.ts'
 import type { LedgerProcess } from './process.ts'
@@ -278,7 +277,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     statements: store.statements,
     managementKeys: store.managementKeys,
     groups: store.groups,
-    audit: notingAudits(auditing(store.path), source),
+    audit: notingAudits((day) => store.auditBeside(day), source),
     figures: () => store.figures(),
     upkeep: store.upkeep,
     everyoneHeard: workers?.everyoneHeard ?? (() => Promise.resolve()),

@@ -1,6 +1,8 @@
 // Everything that is kept on PostgreSQL. Nothing serves from it yet.
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
+import { oneAtATime } from '../audits.ts'
+import { clockMessage } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlDirectory } from '../sql/directory.ts'
@@ -20,6 +22,7 @@ import { SqlFinder } from '../sql/search.ts'
 import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
+import { placeOf } from './server.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -30,6 +33,8 @@ export interface PostgresOptions {
   /** Whether a call is in flight in this process. None is, if left out. */
   readonly isRunning?: (call: string) => boolean
   readonly group?: Partial<GroupLimits>
+  /** Called with messages for the operator. */
+  readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   /** How far the clock may be behind the ledger's time. */
   readonly clockBackMs?: number
   /** Called when what was acknowledged is not there any more, or another process has taken over: this one has to end. */
@@ -65,6 +70,9 @@ type PostgresStore = Pick<
   | 'statements'
   | 'leads'
   | 'whenAccountsChange'
+  | 'auditBeside'
+  | 'path'
+  | 'anchor'
   | 'refreshAccounts'
   | 'close'
 >
@@ -91,7 +99,11 @@ export async function openOnPostgres(
   const ledger = await PostgresLedger.open({
     server,
     owner,
-    time: { clock, backMs: clockBackMs, stepped: () => undefined },
+    time: {
+      clock,
+      backMs: clockBackMs,
+      stepped: (behindMs) => options.notice?.(clockMessage, { behind_ms: behindMs }),
+    },
     limits: { ...defaultGroupLimits, ...group },
     deadlineMs: ledgerDeadlineMs,
     isDead: peers.isDead,
@@ -142,6 +154,10 @@ export async function openOnPostgres(
     upkeep: new SqlUpkeep(tables),
     spending: new SqlSpending(tables),
     leads: peers.leads,
+    auditBeside: oneAtATime((day) => (day === undefined ? ledger.audit() : ledger.auditDay(day))),
+    path: placeOf(server),
+    // What a server has lost is found by the processes that wrote it: the end of its chain is in the memory of each.
+    anchor: () => undefined,
     whenAccountsChange: (act) => void whenAccountsChange.push(act),
     refreshAccounts: () => accounts.refresh(),
     async close() {
