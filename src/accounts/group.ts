@@ -240,7 +240,7 @@ export interface GroupStore {
   /** Whether the group has ever been granted credit, with which it pays. */
   hasCredit(id: string): Awaitable<boolean>
   /** The group now has credit of its own: the callers that were looked up before do not know. */
-  onCredited(): void
+  onCredited(id: string): Awaitable<void>
   /** False if the account is a member already. */
   insertMember(member: Member): Awaitable<boolean>
   changeMember(member: Member): Awaitable<void>

@@ -555,7 +555,7 @@ export async function grantToGroup(
   wanted: WantedGrant,
 ): Promise<GrantResult> {
   const granted = await grantCredit(acting, { id }, { pool: 'purchased', ...wanted })
-  await acting.parts.groups.onCredited()
+  await acting.parts.groups.onCredited(id)
   return granted
 }
 

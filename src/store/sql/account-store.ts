@@ -35,6 +35,9 @@ const cachedRows = 10_000
 /** The maximum age of a cached answer before it is asked whether another process has written, milliseconds. */
 const trustMs = 5
 
+/** How long it is believed that there is no row of an id, milliseconds: nobody tells of the making of what nobody knows. */
+const absentMs = 250
+
 /** Rows that are looked at before calls go on: about 3 ms each. */
 const keysPerStep = 500
 const accountsCountedPerStep = 20_000
@@ -300,7 +303,7 @@ export class SqlAccounts implements AccountStore {
   #readCached<T>(cache: CachedRows<T>, id: string): Awaitable<T | undefined> {
     const now = performance.now()
     if (now - this.#checkedAt >= trustMs) this.#validate(now)
-    return cache.find(id)
+    return cache.find(id, now)
   }
 
   /**
@@ -340,9 +343,11 @@ interface Droppable {
   drop(): void
 }
 
-/** A row, or the knowledge that there is none: unknown ids must not cost a query each time. */
+/** A row, or the knowledge that there was none: unknown ids must not cost a query each time. */
 interface Found<T> {
   readonly row: T | undefined
+  /** Milliseconds, as `performance.now` counts them. */
+  readonly until: number
 }
 
 /** Rows by their id. One that is known is given at once; one that is not is read once for all who ask meanwhile. */
@@ -358,9 +363,11 @@ class CachedRows<T> implements Droppable {
     this.#read = read
   }
 
-  find(id: string): Awaitable<T | undefined> {
+  /** `now` as `performance.now` has it. */
+  find(id: string, now: number): Awaitable<T | undefined> {
     const known = this.#rows.get(id)
-    return known ? known.row : (this.#reads.get(id) ?? this.#load(id))
+    if (known && now < known.until) return known.row
+    return this.#reads.get(id) ?? this.#load(id, now)
   }
 
   drop(): void {
@@ -369,30 +376,28 @@ class CachedRows<T> implements Droppable {
     if (this.#reads.size > 0) this.#reads = new Map()
   }
 
-  #load(id: string): Awaitable<T | undefined> {
+  #load(id: string, now: number): Awaitable<T | undefined> {
     const row = this.#tables.do(() => this.#read(id))
-    if (!(row instanceof Promise)) {
-      this.#rows.set(id, { row })
-      return row
-    }
-    const reads = this.#reads
-    const read = this.#keep(id, row, reads)
-    reads.set(id, read)
+    if (!(row instanceof Promise)) return this.#keep(id, row, now)
+    const read = this.#keepLater(id, row, now)
+    this.#reads.set(id, read)
     return read
   }
 
-  async #keep(
-    id: string,
-    read: Promise<T | undefined>,
-    reads: Map<string, Promise<T | undefined>>,
-  ): Promise<T | undefined> {
+  async #keepLater(id: string, read: Promise<T | undefined>, now: number): Promise<T | undefined> {
+    const reads = this.#reads
     try {
       const row = await read
-      if (this.#reads === reads) this.#rows.set(id, { row })
-      return row
+      return this.#reads === reads ? this.#keep(id, row, now) : row
     } finally {
       reads.delete(id)
     }
+  }
+
+  /** `now`: when its reading began. */
+  #keep(id: string, row: T | undefined, now: number): T | undefined {
+    this.#rows.set(id, { row, until: row === undefined ? now + absentMs : Number.POSITIVE_INFINITY })
+    return row
   }
 }
 

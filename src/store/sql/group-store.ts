@@ -105,8 +105,12 @@ export class SqlGroups implements GroupStore {
     })
   }
 
-  onCredited(): void {
-    this.#onChanged()
+  onCredited(id: string): Promise<void> {
+    return this.#write(() =>
+      this.#tables.do(function* () {
+        yield* groups.touch.run(id)
+      }),
+    )
   }
 
   insertMember({ group, account, role, budget, joinedAt }: Member): Promise<boolean> {
@@ -247,6 +251,8 @@ const groups = {
   insert: sql(`INSERT INTO account_group (id, created_at, ${columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)`),
   change: sql(`UPDATE account_group SET (${columns}) = (?,?,?,?,?,?,?,?,?) WHERE id = ?`),
   delete: sql('UPDATE account_group SET deleted_at = ? WHERE id = ?'),
+  // Other processes hear of changed groups, and not of what was granted.
+  touch: sql('UPDATE account_group SET name = name WHERE id = ?'),
   above: sql<{ readonly id: string }>(
     `${upwards} SELECT id FROM way JOIN account_group USING (id) WHERE deleted_at IS NULL ORDER BY up`,
   ),

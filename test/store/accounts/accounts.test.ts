@@ -415,6 +415,17 @@ describe('what a database has not answered yet', () => {
   })
 })
 
+test('a key that was looked up before there was one is found within a second of its making, though nobody tells of it', async () => {
+  const { accounts: here, tables } = await openLate()
+  const there = new SqlAccounts(tables, () => noon, { onRotated() {}, onChanged() {} })
+  const key = keyFor((await there.createAccount('anna@example.org')).id)
+  expect(await here.findKey(key.id)).toBeUndefined()
+  await there.insertKey(key)
+  const deadline = performance.now() + 1_000
+  while ((await here.findKey(key.id)) === undefined && performance.now() < deadline) await Bun.sleep(5)
+  expect(await here.findKey(key.id)).toEqual(key)
+})
+
 test('accounts are listed page by page in the order they were opened, however many there are', async () => {
   const { accounts, directory, identities } = await open(freshDir())
   const asked = { sort: 'opened', order: 'asc', now: noon } as const

@@ -151,7 +151,7 @@ describeOnBoth('groups', (open) => {
       expect(await payer()).toBeNull()
       for (const group of ['grp_firm', 'grp_lab']) {
         await ledger.grant(grantOf(`of ${group}`, usd(1), { account: group, expiresAt: noon + minute }))
-        await groups.onCredited()
+        await groups.onCredited(group)
         expect(await payer()).toBe(group)
       }
     })

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:te
 import { SQL } from 'bun'
 import { Connection, ledgerDeadlineMs } from '../../../src/store/postgres/connection.ts'
 import { Listener } from '../../../src/store/postgres/listener.ts'
+import { SqlGroups } from '../../../src/store/sql/group-store.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { CutProxy } from '../../support/cut-proxy.ts'
 import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
@@ -79,6 +80,19 @@ describeOnPostgres('changes by other processes', () => {
     await admin.unsafe(change)
     expect(await until(() => tables.changedElsewhere())).toBeLessThan(1_000)
     expect(tables.changedElsewhere()).toBe(false)
+  })
+
+  test('a group that has got credit, with which it pays from now on, is told of', async () => {
+    const writing = new PostgresTables({ server: url, connections: 1 })
+    await writing.open()
+    try {
+      await admin.unsafe('SELECT pg_sleep(0.3)')
+      expect(tables.changedElsewhere()).toBe(false)
+      await new SqlGroups(writing, () => undefined).onCredited('g')
+      expect(await until(() => tables.changedElsewhere())).toBeLessThan(1_000)
+    } finally {
+      await writing.close()
+    }
   })
 
   test('the use of a key or a session is not told of, nor a new one', async () => {
