@@ -10,14 +10,14 @@ import { upgrade } from './upgrade.ts'
 import { SqlAccounts } from './sql/account-store.ts'
 import { SqlDirectory } from './sql/directory.ts'
 import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
+import { SqlBackground } from './sql/background.ts'
+import { SqlItemConversations } from './sql/item-conversations.ts'
+import { SqlResponses } from './sql/response-store.ts'
 import { SqlIdempotency } from './sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
-import { SqliteBackground } from './sqlite/calls/background.ts'
-import { SqliteItemConversations } from './sqlite/calls/item-conversations.ts'
-import { SqliteResponses } from './sqlite/calls/response-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
@@ -187,9 +187,9 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       for (const act of whenAccountsChange) act()
     },
   })
-  const responses = new SqliteResponses(database, ledger, clock)
-  const background = new SqliteBackground(database, ledger, clock)
-  const itemConversations = new SqliteItemConversations(database, ledger, clock)
+  const responses = new SqlResponses(tables, clock)
+  const background = new SqlBackground(tables, clock)
+  const itemConversations = new SqlItemConversations(tables, clock)
   const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
     ledger,

@@ -6,6 +6,9 @@ import { clockMessage } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlDirectory } from '../sql/directory.ts'
+import { SqlBackground } from '../sql/background.ts'
+import { SqlItemConversations } from '../sql/item-conversations.ts'
+import { SqlResponses } from '../sql/response-store.ts'
 import { SqlIdempotency } from '../sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlPayments } from '../sql/top-ups.ts'
@@ -50,6 +53,9 @@ type PostgresStore = Pick<
   | 'accounts'
   | 'groups'
   | 'directory'
+  | 'responses'
+  | 'background'
+  | 'itemConversations'
   | 'conversations'
   | 'prompts'
   | 'finder'
@@ -78,6 +84,8 @@ type PostgresStore = Pick<
 >
 
 const defaultClockBackMs = 3_600_000
+/** How long it is believed how much an account has stored, while others store for it, milliseconds. */
+const sumsTrustedMs = 60_000
 
 /** Connects to a database that has the tables of this program (migrate). Throws ConnectionLost where it cannot be reached. */
 export async function openOnPostgres(
@@ -147,6 +155,9 @@ export async function openOnPostgres(
       owner,
       isDead: (name) => tables.do(() => hasEnded(name)),
     }),
+    responses: new SqlResponses(tables, clock, sumsTrustedMs),
+    background: new SqlBackground(tables, clock),
+    itemConversations: new SqlItemConversations(tables, clock),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
     limits: new PostgresLimits(tables),

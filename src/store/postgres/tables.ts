@@ -53,6 +53,8 @@ export class PostgresTables implements OrderedTables {
   #droppedAt = -Infinity
   #hasChanged = false
   #listener: Pick<Listener, 'isProven'> | undefined
+  /** The last that was persisted of each, while it is under way. It never rejects. */
+  readonly #persisting = new Map<string, Promise<void>>()
   #closing = false
 
   constructor({ server, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
@@ -114,8 +116,15 @@ export class PostgresTables implements OrderedTables {
     return this.#note(this.together(work))
   }
 
-  persist(...works: readonly (() => Work<unknown>)[]): Promise<void> {
-    return this.#note(this.#untilDone(works))
+  persist(of: string, ...works: readonly (() => Work<unknown>)[]): Promise<void> {
+    const before = this.#persisting.get(of)
+    const done = this.#note(before ? before.then(() => this.#untilDone(works)) : this.#untilDone(works))
+    const ended = done.catch(() => undefined)
+    this.#persisting.set(of, ended)
+    void ended.then(() => {
+      if (this.#persisting.get(of) === ended) this.#persisting.delete(of)
+    })
+    return done
   }
 
   async #untilDone(works: readonly (() => Work<unknown>)[]): Promise<void> {

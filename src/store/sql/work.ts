@@ -94,8 +94,11 @@ export interface OrderedTables extends Tables {
    * after. Also throws `overloaded` where too much waits.
    */
   admit<T>(work: () => Work<T>): Promise<T>
-  /** The same for what must not be lost: each is a transaction, in this order, and tried again as long as this process lives. */
-  persist(...works: readonly (() => Work<unknown>)[]): Promise<void>
+  /**
+   * The same for what must not be lost: each is a transaction, tried again as long as this process lives. They are carried
+   * out in this order, after what was persisted `of` the same before. One whose outcome was not heard is done again.
+   */
+  persist(of: string, ...works: readonly (() => Work<unknown>)[]): Promise<void>
   /** The value, when all is durable that can be read now. */
   whenDurable<T>(value: T): Awaitable<T>
 }

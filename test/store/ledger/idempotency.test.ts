@@ -185,7 +185,9 @@ describeOnPostgres('an idempotency key, for two processes that serve', () => {
   })
 
   test('is claimed by one of them, however many requests each has at once', async () => {
-    const both = await Promise.all([1, 2].map(() => openOnPostgres(url, { clock: () => now })))
+    const both = await Promise.all(
+      ['a', 'b'].map((owner) => openOnPostgres(url, { clock: () => now, owner })),
+    )
     for (let round = 0; round < 12; round++) {
       const claims = both.flatMap(({ idempotency }, at) =>
         [0, 1, 2].map((n) => idempotency.claim(claimOf(`c${round}-${at}-${n}`, { key: `k${round}` }))),
@@ -197,7 +199,9 @@ describeOnPostgres('an idempotency key, for two processes that serve', () => {
   })
 
   test('is free once the process that claimed it has ended without a call', async () => {
-    const [first, second] = await Promise.all([1, 2].map(() => openOnPostgres(url, { clock: () => now })))
+    const [first, second] = await Promise.all(
+      ['c', 'd'].map((owner) => openOnPostgres(url, { clock: () => now, owner })),
+    )
     await first!.idempotency.claim(claimOf('left'))
     expect(await kindOf(second!.idempotency.claim(claimOf('next')))).toBe('running')
     await first!.close()

@@ -137,7 +137,7 @@ export class QueuedTables extends SqliteTables implements OrderedTables {
     return this.#queue.admit(() => this.drive(work()))
   }
 
-  async persist(...works: readonly (() => Work<unknown>)[]): Promise<void> {
+  async persist(_of: string, ...works: readonly (() => Work<unknown>)[]): Promise<void> {
     await Promise.all(works.map((work) => this.#queue.persist(() => this.drive(work()))))
   }
 
