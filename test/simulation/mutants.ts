@@ -477,8 +477,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         core,
-        'isDead(owner) || (leaseUntil <= now && !isRunning(call))',
-        'isDead(owner) || (leaseUntil <= now + 600_000 && !isRunning(call))',
+        'isDead(owner) || (leaseUntil <= now && !isRunning(call, owner))',
+        'isDead(owner) || (leaseUntil <= now + 600_000 && !isRunning(call, owner))',
       ],
     ],
   },
