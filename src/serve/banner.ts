@@ -47,6 +47,8 @@ export interface StartFacts {
   readonly console: string
   readonly docs: string
   readonly dataDir: string
+  /** Where everything is kept, if it is not in the data directory. */
+  readonly database: string | undefined
   readonly configFile: string | undefined
   readonly providers: readonly ProviderFact[]
   /** How many models can be called now. */
@@ -94,6 +96,7 @@ export function renderBanner(facts: StartFacts): string {
     ['console', facts.console],
     ['sign in', facts.owner?.signIn],
     ['docs', facts.docs],
+    ['database', facts.database],
     ['data', facts.dataDir],
     ['configuration', facts.configFile ?? 'no weir.yaml: defaults and environment'],
     ['catalog', `${plural(facts.catalog.models, 'model')}, prices of ${facts.catalog.date}`],
@@ -227,7 +230,7 @@ export function startFacts(
   port: number,
   live: Live,
   owner: OwnerKey | undefined,
-): Omit<StartFacts, 'dataDir' | 'configFile' | 'ownerFile'> {
+): Omit<StartFacts, 'dataDir' | 'database' | 'configFile' | 'ownerFile'> {
   const baseUrl = baseUrlOf(config.server.host, port)
   const local = localChats(live)
   return {

@@ -58,7 +58,11 @@ export async function startGateway(
     notice: (message, facts) => log.warn(message, facts),
     anchored: (head) => log.info('head of the ledger', head),
     lost: (error) => {
-      log.error('the disk has failed to keep what was committed; the gateway ends', { error })
+      const message =
+        read.store.url === undefined
+          ? 'the disk has failed to keep what was committed; the gateway ends'
+          : 'the database has lost what was committed, or another gateway has taken this one for dead; the gateway ends'
+      log.error(message, { error })
       process.exit(1)
     },
     lives: (name) => workers?.isAlive(name) ?? false,
@@ -168,7 +172,8 @@ export async function startGateway(
       log.warn('a sweep of the payments failed; the next tries again', { error }),
     )
     const notifying = gateway.notify()
-    const facts = startFacts(config, port, live, ownerKey)
+    const database = read.store.url === undefined ? undefined : store.path
+    const facts = { ...startFacts(config, port, live, ownerKey), database }
     announce(config, log, facts.baseUrl)
     return {
       facts,

@@ -4,6 +4,9 @@
 import { defaultClockBackMs, hasStore, lockFor, openStore, requireClock, type StoreOptions } from './open.ts'
 import { type DatabaseServer, type Store, StoreOpenError } from './store.ts'
 
+const unusedMessage =
+  'the database on PostgreSQL was empty, and the one in the data directory is not used: weir ledger move copies it'
+
 interface StorePlace {
   readonly dataDir: string
   /** Left out: SQLite in the data directory. */
@@ -23,15 +26,18 @@ export async function openStoreIn({ dataDir, server }: StorePlace, options: Stor
 }
 
 async function openOnServer(dataDir: string, server: DatabaseServer, options: StoreOptions): Promise<Store> {
-  const { clock, serveAs, notice, clockBackMs = defaultClockBackMs } = options
-  const serves = serveAs !== undefined
+  const { serveAs: owner, clock, notice, clockBackMs = defaultClockBackMs } = options
+  const serves = owner !== undefined
   const lock = serves ? lockFor(dataDir, options) : undefined
   try {
     const { makeReady } = await import('./postgres/migrate.ts')
-    const ledgerTime = await makeReady(server, { clock, serves, notice })
+    const { isNew, ledgerTime } = await makeReady(server, { clock, serves, notice })
     if (serves) requireClock(ledgerTime - clock(), clockBackMs)
+    if (isNew && hasStore(dataDir)) notice?.(unusedMessage, { data_dir: dataDir })
     throw new StoreOpenError('this version does not serve from PostgreSQL yet')
-  } finally {
+  } catch (error) {
     lock?.release()
+    const { unusableServer } = await import('./postgres/server.ts')
+    throw unusableServer(server, error)
   }
 }

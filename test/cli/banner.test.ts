@@ -18,6 +18,7 @@ const facts: StartFacts = {
   console: 'http://localhost:8787/console',
   docs: 'http://127.0.0.1:8787/docs',
   dataDir: '/srv/weir-data',
+  database: undefined,
   configFile: '/srv/weir.yaml',
   providers: [
     { id: 'openai', standing: 'key' },

@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { z } from 'zod'
+import { storePlace } from '../../config/config.ts'
 import { startOfDay } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { runningServer } from '../../serve/running-server.ts'
@@ -11,7 +12,7 @@ import { fetchBounded } from '../../transport/bounded-body.ts'
 import { version, versionText } from '../../version.ts'
 import { CommandFailure, type Context, isoTime, print } from '../context.ts'
 import { isOnThisMachine } from '../gateway-address.ts'
-import { withOperatorKey, withStore } from '../with-store.ts'
+import { serverIn, withOperatorKey, withStore } from '../with-store.ts'
 
 /** How long the server may take for each answer. */
 const patienceMs = 3_000
@@ -65,6 +66,8 @@ interface Status {
   readonly ok: boolean
   readonly server: ServerStatus
   readonly data_dir: string
+  /** The PostgreSQL that everything is kept on; null where it is SQLite in the data directory. */
+  readonly database: string | null
   readonly config_file: string | null
   /** Empty where no server runs: only the process that calls them knows how they are. */
   readonly providers: readonly ProviderStatus[]
@@ -117,8 +120,8 @@ function nextSteps({ config, loaded }: Context) {
 async function statusOf(context: Context): Promise<Status> {
   const { config, loaded } = context
   const server = await serverStatus(config.data_dir)
-  const { hasStore } = await import('../../store/open.ts')
-  const has = hasStore(config.data_dir)
+  const { hasStoreIn } = await import('../../store/place.ts')
+  const has = await hasStoreIn(storePlace(config), context.io.clock)
   const ledger = has ? await booksOf(context) : null
   const providers =
     has && server.base_url !== null && server.problem === null
@@ -128,7 +131,11 @@ async function statusOf(context: Context): Promise<Status> {
   const isSent = s3.endpoint !== undefined || webhook.url !== undefined
   const log_export = has && isSent ? await logExportOf(context) : null
   const alarms = has ? await alarmsOf(context) : null
-  const files = { data_dir: config.data_dir, config_file: loaded.file ?? null }
+  const files = {
+    data_dir: config.data_dir,
+    database: serverIn(context) ?? null,
+    config_file: loaded.file ?? null,
+  }
   const found = { server, ...files, providers, ledger, alarms, log_export }
   return { ok: problemOf({ ...found, ok: true }) === undefined, ...found }
 }
@@ -245,6 +252,7 @@ function problemOf({ server, ledger, data_dir: dataDir }: Status): string | unde
 function renderStatus({
   server,
   data_dir: dataDir,
+  database,
   config_file: file,
   providers,
   ledger,
@@ -257,6 +265,7 @@ function renderStatus({
     ? `weir ${server.version ?? '?'}${built} runs at ${server.base_url}, process ${server.pid}: ${state}`
     : `weir ${versionText}: no server runs here`
   const rows: [string, string][] = [
+    ...(database === null ? [] : [['database', database] satisfies [string, string]]),
     ['data', dataDir],
     ['configuration', file ?? 'no weir.yaml: defaults and environment'],
   ]

@@ -57,12 +57,12 @@ const clocksApartMs = 1_000
 
 /**
  * Makes a server ready for a process: looks whether it can keep a ledger, and makes or changes the tables. Gives the
- * ledger's time, milliseconds since 1970. Throws StoreOpenError with what an operator has to do.
+ * ledger's time, milliseconds since 1970, and whether there were no tables. Throws StoreOpenError with what an operator has to do.
  */
 export async function makeReady(
   server: DatabaseServer,
   { clock, serves, notice }: ReadyOptions,
-): Promise<number> {
+): Promise<{ readonly ledgerTime: number; readonly isNew: boolean }> {
   const facts = await factsOf(server, clock)
   requireUsable(server, facts)
   if (serves) {
@@ -82,6 +82,6 @@ export async function makeReady(
     const [row] = await connection.send<{ readonly at: bigint }>(
       'SELECT coalesce(max(at), 0) AS at FROM chain',
     )
-    return Number(row!.at)
+    return { ledgerTime: Number(row!.at), isNew: !facts.hasTables }
   })
 }

@@ -95,7 +95,11 @@ export async function openOnPostgres(
   const { clock, owner = `cli ${crypto.randomUUID()}`, group, clockBackMs = defaultClockBackMs } = options
   const serves = options.owner !== undefined
   const tables = new PostgresTables({ server })
-  await tables.open()
+  const giveUp = async (error: unknown): Promise<never> => {
+    await tables.close()
+    throw error
+  }
+  await tables.open().catch(giveUp)
   const peers = new Peers({
     server,
     owner,
@@ -122,7 +126,7 @@ export async function openOnPostgres(
     onBegun: () => peers.open(),
     lost: options.lost,
     before: () => tables.ordered,
-  })
+  }).catch(giveUp)
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined
