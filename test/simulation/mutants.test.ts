@@ -10,12 +10,11 @@ test.each(mutants)(
     const planted = plant(mutant)
     try {
       const statementsOf = isOfStatements(mutant) ? 1 : 10
-      const { failures } = await playMany(
-        planted.root,
-        { from: 0, seeds: 1_000, steps: 200, statementsOf },
-        1,
-      )
-      expect(failures).toHaveLength(1)
+      const play = async (from: number, seeds: number) =>
+        (await playMany(planted.root, { from, seeds, steps: 200, statementsOf }, 1)).failures
+      // Where the ledger has changed, another history finds it.
+      const known = mutant.seed === undefined ? [] : await play(mutant.seed, 1)
+      expect(known.length > 0 ? known : await play(0, 1_000)).toHaveLength(1)
     } finally {
       planted.remove()
     }

@@ -7,6 +7,8 @@ import { join, resolve } from 'node:path'
 export interface Mutant {
   /** What is wrong with the ledger now. */
   readonly name: string
+  /** The first history that finds it, of those that many others come before: played ahead of them. */
+  readonly seed?: number
   /** Texts of the source, each found exactly once, and what stands there instead. */
   readonly patches: readonly (readonly [file: string, find: string, replace: string])[]
 }
@@ -54,6 +56,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a charge beyond a limit of its call is not marked',
+    seed: 48,
     patches: [
       [decide, 'spent + held - open.hold + charged > limit', 'spent + held - open.hold + charged < 0n'],
     ],
@@ -75,10 +78,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the lot that lives longest is spent first',
+    seed: 9,
     patches: [[wallet, 'expiry !== 0) return expiry', 'expiry !== 0) return -expiry']],
   },
   {
     name: 'of lots that expire together the newest is spent first',
+    seed: 43,
     patches: [[wallet, 'return a.grantedAt - b.grantedAt', 'return b.grantedAt - a.grantedAt']],
   },
   {
@@ -106,6 +111,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the same source with another amount is answered in silence',
+    seed: 44,
     patches: [[decide, 'prior.amount === grant.amount ||', 'prior.amount > 0n ||']],
   },
   {
@@ -114,6 +120,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the id of a correction is taken for another correction',
+    seed: 141,
     patches: [[rows, '|| done.taken === -amount', '|| done.taken !== amount']],
   },
   {
@@ -197,10 +204,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'every call may take its share of all credit, whatever others hold',
+    seed: 9,
     patches: [[decide, 'larger(free - held, 0n) / fairPart', 'larger(free + held, 0n) / fairPart']],
   },
   {
     name: 'a share is not kept within the limits of a call',
+    seed: 9,
     patches: [[decide, 'fair = smaller(fair, fairShare(room))', 'fair = smaller(fair, fair)']],
   },
   {
@@ -219,6 +228,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the end of a call stays in what its key holds',
+    seed: 38,
     patches: [[core, 'this.#wallets.keyHolds(open.key, -open.hold)', 'this.#wallets.loadKey(open.key)']],
   },
   {
@@ -227,6 +237,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a budget is what is spent of it, without what is reserved',
+    seed: 9,
     patches: [
       [
         decide,
@@ -251,6 +262,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a member who is moved in flight is counted twice',
+    seed: 68,
     patches: [
       [
         core,
@@ -269,6 +281,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a call across midnight is charged to the new day of a budget',
+    seed: 52,
     patches: [
       [
         core,
@@ -284,6 +297,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the end of a call stays in what its budgets hold',
+    seed: 7,
     patches: [
       [
         core,
@@ -318,6 +332,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a clock that goes back earns another allowance',
+    seed: 60,
     patches: [
       [decide, 'expiresAt <= wallet.lastAllowance.expiresAt', 'expiresAt === wallet.lastAllowance.expiresAt'],
     ],
@@ -336,6 +351,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a refund leaves the free credit of other payments beside its debt',
+    seed: 84,
     patches: [[decide, '  checkpoint: true,', '  checkpoint: true, refund: true,']],
   },
   {
@@ -346,22 +362,26 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a payment is refunded again under another id',
+    seed: 16,
     patches: [[decide, 'if (refunded + refund.amount > lot.granted)', 'if (refund.amount > lot.granted)']],
   },
   {
     name: 'a refund takes what calls have pinned',
+    seed: 13,
     patches: [
       [decide, 'smaller(refund.amount, lot.remaining - lot.pinned)', 'smaller(refund.amount, lot.remaining)'],
     ],
   },
   {
     name: 'a refund takes again what an earlier one of the same transaction has taken',
+    seed: 16,
     patches: [
       [wallets, 'const dirty = this.#dirty.lots.get(id)', 'const dirty = this.#dirty.lots.get(`${id}?`)'],
     ],
   },
   {
     name: 'expiry takes what calls have pinned',
+    seed: 17,
     patches: [[decide, 'const gone = lot.remaining - lot.pinned', 'const gone = lot.remaining']],
   },
   {
@@ -374,6 +394,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the time that another process has booked at is not read',
+    seed: 8,
     patches: [[store, '  journal.forget()\n  time.forget()\n}', '  journal.forget()\n}']],
   },
   {
@@ -386,10 +407,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a restart forgets when the last call ended',
+    seed: 197,
     patches: [[store, 'SELECT ended_at FROM call', 'SELECT 0 FROM call']],
   },
   {
     name: 'the end of the journal is anchored before it is durable',
+    seed: 97,
     patches: [[transactions, 'await log.sync()\n    durable()', 'durable()\n    await log.sync()']],
   },
   {
@@ -428,6 +451,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a sync that has failed is taken for a success',
+    seed: 18,
     patches: [
       [durability, 'this.lose(error)\n      return new Promise(() => undefined)', 'this.#events.failed'],
     ],
@@ -488,6 +512,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'every call has the whole credit line for itself',
+    seed: 7,
     patches: [
       [
         balance,
@@ -500,6 +525,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what was bought repays a loan that a call has left over',
+    seed: 34,
     patches: [
       [
         'src/credits/debt.ts',
@@ -510,6 +536,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a process goes on with a credit line that was taken away',
+    seed: 31,
     patches: [[core, 'this.#wallets.setLine(this.#wallets.of(account), most)', 'this.#wallets.of(account)']],
   },
   {
@@ -540,6 +567,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'recovery forgets what was delivered',
+    seed: 9,
     patches: [[core, 'if (open.checkpoint === null) {', 'if (open.checkpoint !== undefined) {']],
   },
 ]
