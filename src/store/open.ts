@@ -13,13 +13,13 @@ import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
 import { SqlBackground } from './sql/background.ts'
 import { SqlItemConversations } from './sql/item-conversations.ts'
 import { SqlResponses } from './sql/response-store.ts'
+import { defaultRetention, DeletedContents, Retention } from './sql/retention.ts'
 import { SqlIdempotency } from './sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
-import { defaultRetention, DeletedContents, Retention } from './sqlite/calls/retention.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { SqliteRequestLog, SqliteSignatures } from './sqlite/calls/buffered-rows.ts'
@@ -28,7 +28,7 @@ import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { SqlSubscriptions, SqlVouchers } from './sql/vouchers.ts'
 import { SqlPayments } from './sql/top-ups.ts'
 import { SqlWebhooks } from './sql/webhooks.ts'
-import { QueuedTables } from './sqlite/database/tables.ts'
+import { logOf, QueuedTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'
@@ -161,7 +161,6 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     unwritable: serveAs === undefined ? undefined : reporter(notice),
   })
 
-  const retention = new Retention(database, times)
   let spill: SpillFile | undefined
   try {
     if (serveAs !== undefined) {
@@ -180,6 +179,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   }
 
   const tables = new QueuedTables(database, ledger)
+  const retention = new Retention(tables, times, logOf(database))
   const whenAccountsChange: (() => void)[] = []
   const accounts = new SqlAccounts(tables, clock, {
     onRotated: () => ledger.forgetKeys(),
@@ -211,13 +211,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     responses,
     background,
     itemConversations,
-    deletedContents: new DeletedContents(database, ledger, {
-      forgetAccount: async (account) => {
-        await background.forgetAccount(account)
-        await itemConversations.forgetAccount(account)
-        return responses.forgetAccount(account)
-      },
-    }),
+    deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
     requestLog,

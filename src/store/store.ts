@@ -61,7 +61,7 @@ export interface Store {
   readonly finder: Finder
   readonly signatures: SignatureStore
   readonly deletedContents: ContentEraser & Sweepable
-  readonly retention: Sweepable & { facts(): RetentionFacts }
+  readonly retention: Sweepable & { facts(): Awaitable<RetentionFacts> }
   readonly upkeep: UpkeepStore
   readonly spending: SpendingReader
   /** What all gateways count together; undefined where there can be only one. */

@@ -14,6 +14,8 @@ type Kept = Awaited<ReturnType<typeof openOnPostgres>>
 interface EitherStore extends Kept {
   /** Carries out a statement beside the store, for rows that it cannot make. */
   execute(text: string): Promise<void>
+  /** Rows beside the store; numbers in them are to be cast to texts. */
+  read(text: string): Promise<readonly unknown[]>
   /** Opens the same database once more, as another process does. */
   beside(): Promise<Kept>
 }
@@ -50,7 +52,11 @@ export function describeOnBoth(name: string, suite: (open: OpenEither) => void):
         database.run(text)
         return Promise.resolve()
       }
-      return { ...store, execute, beside }
+      const read = (text: string) => {
+        using database = new Database(join(folder.path, 'weir.db'), { readonly: true })
+        return Promise.resolve(database.query(text).all())
+      }
+      return { ...store, execute, read, beside }
     })
   })
   describeOnPostgres(`${name}, on PostgreSQL`, () => {
@@ -71,7 +77,8 @@ export function describeOnBoth(name: string, suite: (open: OpenEither) => void):
       }
       const store = await beside()
       const execute = async (text: string) => void (await admin.unsafe(text))
-      return { ...store, execute, beside }
+      const read = async (text: string) => [...((await admin.unsafe(text)) as readonly unknown[])]
+      return { ...store, execute, read, beside }
     })
   })
 }

@@ -196,7 +196,7 @@ async function storeFindings(
     writable: await store.ledger.writable(),
     accounts: (await store.accounts.listAccounts()).length,
     path: store.path,
-    kept: store.retention.facts(),
+    kept: await store.retention.facts(),
     unpaid: await store.reports.unpaid(since),
   }))
   const state = writable ? 'ok' : 'bad'

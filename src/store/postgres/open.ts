@@ -9,6 +9,7 @@ import { SqlDirectory } from '../sql/directory.ts'
 import { SqlBackground } from '../sql/background.ts'
 import { SqlItemConversations } from '../sql/item-conversations.ts'
 import { SqlResponses } from '../sql/response-store.ts'
+import { defaultRetention, DeletedContents, Retention } from '../sql/retention.ts'
 import { SqlIdempotency } from '../sql/idempotency.ts'
 import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
 import { SqlPayments } from '../sql/top-ups.ts'
@@ -16,7 +17,7 @@ import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
 import { SqlReports } from '../sql/reports.ts'
 import { SqlStatements } from '../sql/statements.ts'
 import { SqlWebhooks } from '../sql/webhooks.ts'
-import type { DatabaseServer, Store } from '../store.ts'
+import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
 import { addressOf, ledgerDeadlineMs } from './connection.ts'
 import { Listener } from './listener.ts'
@@ -42,6 +43,7 @@ export interface PostgresOptions {
   readonly clockBackMs?: number
   /** Called when what was acknowledged is not there any more, or another process has taken over: this one has to end. */
   readonly lost?: (error: unknown) => void
+  readonly retention?: RetentionTimes
   /** Of the signs of life of this process. */
   readonly peers?: PeersParts['times']
 }
@@ -54,6 +56,8 @@ type PostgresStore = Pick<
   | 'groups'
   | 'directory'
   | 'responses'
+  | 'retention'
+  | 'deletedContents'
   | 'background'
   | 'itemConversations'
   | 'conversations'
@@ -130,6 +134,10 @@ export async function openOnPostgres(
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined
+  const responses = new SqlResponses(tables, clock, sumsTrustedMs)
+  const background = new SqlBackground(tables, clock)
+  const itemConversations = new SqlItemConversations(tables, clock)
+  const retention = new Retention(tables, options.retention ?? defaultRetention)
   const whenAccountsChange: (() => void)[] = []
   const accounts = new SqlAccounts(tables, clock, {
     // The figures of a key are loaded with those of its line, and replace what memory has of the others.
@@ -159,9 +167,11 @@ export async function openOnPostgres(
       owner,
       isDead: (name) => tables.do(() => hasEnded(name)),
     }),
-    responses: new SqlResponses(tables, clock, sumsTrustedMs),
-    background: new SqlBackground(tables, clock),
-    itemConversations: new SqlItemConversations(tables, clock),
+    responses,
+    background,
+    itemConversations,
+    deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
+    retention,
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
     limits: new PostgresLimits(tables),
@@ -176,6 +186,7 @@ export async function openOnPostgres(
     whenAccountsChange: (act) => void whenAccountsChange.push(act),
     refreshAccounts: () => accounts.refresh(),
     async close() {
+      retention.close()
       try {
         await listener?.close()
         await tables.close()

@@ -1,81 +1,105 @@
-// What deleted accounts have left in the request log and among kept answers.
+// What deleted accounts have left in the request log and among kept answers, on both databases.
 
-import { Database } from 'bun:sqlite'
-import { afterEach, expect, test } from 'bun:test'
-import type { RequestLogRow } from '../../../src/observe/call-log.ts'
-import { openStore, type Store } from '../../../src/store/open.ts'
+import { expect, test } from 'bun:test'
 import { day, noon } from '../../credits/support.ts'
-import { tempDir, type TempDir } from '../../support/tmp.ts'
-import { logRowOf } from './support.ts'
+import { describeOnBoth } from '../../support/both-databases.ts'
 
-let dir: TempDir
-let store: Store
-afterEach(async () => {
-  await store.close()
-  dir.remove()
-})
+const twoAccounts = `INSERT INTO account (id, email, created_at, suspended) VALUES
+  ('anna', 'anna@example.org', 0, 0), ('bert', 'bert@example.org', 0, 0)`
+const deleteAnna = `UPDATE account SET deleted_at = ${noon + 10} WHERE id = 'anna'`
 
-async function reopened(): Promise<Store> {
-  store = await openStore(dir.path, { clock: () => noon, serveAs: crypto.randomUUID() })
-  return store
-}
+/** So many rows of the log at few times, with what was asked and what a provider said of it. */
+const logOf = (account: string, rows: number) =>
+  `INSERT INTO request_log (request_id, at, account, model, stream, status, prompt_tokens, completion_tokens, cost,
+     attempts, total_ms, detail, contents)
+   VALUES ${Array.from({ length: rows }, (_, n) => {
+     const detail = n % 2 === 0 ? `'{"message":"you said hello"}'` : 'NULL'
+     return `('${account}-${n}', ${noon + (n % 7)}, '${account}', 'sim/echo', 0, 200, 1, 1, 5, 1, 1, ${detail}, '{"request":"hello"}')`
+   }).join(', ')}`
 
-/** The ids of two accounts in a fresh store. */
-async function opened(): Promise<{ anna: string; bert: string }> {
-  dir = tempDir('weir-deleted-')
-  await reopened()
-  const { id: anna } = await store.accounts.createAccount('anna@example.org')
-  const { id: bert } = await store.accounts.createAccount('bert@example.org')
-  return { anna, bert }
-}
+/** How many rows each account has, and how many of them have contents. */
+const leftInLog = `SELECT account, CAST(count(*) AS text) AS log_rows,
+  CAST(count(coalesce(contents, detail)) AS text) AS with_contents FROM request_log GROUP BY account ORDER BY account`
 
-function rowOf(account: string, nth: number, more: Partial<RequestLogRow> = {}): RequestLogRow {
-  return logRowOf(`${account}-${nth}`, {
-    at: noon + nth,
-    account,
-    cost: 5n,
-    detail: '{"message":"you said hello"}',
-    contents: '{"request":"hello"}',
-    ...more,
+describeOnBoth('deleted contents', (open) => {
+  test('a long log is emptied of contents and keeps its rows; that of others is left alone', async () => {
+    const { deletedContents, execute, read } = await open(() => noon)
+    await execute(twoAccounts)
+    await execute(logOf('anna', 300))
+    await execute(logOf('bert', 1))
+    await execute(deleteAnna)
+    await deletedContents.erase('anna', noon + 10)
+    expect(await read(leftInLog)).toEqual([
+      { account: 'anna', log_rows: '300', with_contents: '0' },
+      { account: 'bert', log_rows: '1', with_contents: '1' },
+    ])
   })
-}
 
-/** How many rows of the account there are, and how many of them have contents. */
-function logOf(account: string): { rows: number; full: number } {
-  using database = new Database(`${dir.path}/weir.db`, { readonly: true })
-  return database
-    .query<{ rows: number; full: number }, [string]>(
-      'SELECT count(*) AS rows, count(coalesce(contents, detail)) AS full FROM request_log WHERE account = ?',
+  test('what a process that died had not erased is erased by the first sweep of the next', async () => {
+    const { execute, read, beside } = await open(() => noon)
+    await execute(twoAccounts)
+    await execute(logOf('anna', 1))
+    await execute(logOf('bert', 1))
+    await execute(deleteAnna)
+    const { deletedContents } = await beside()
+    expect(await deletedContents.sweep(noon + 400 * day)).toBe(1)
+    expect(await read(leftInLog)).toEqual([
+      { account: 'anna', log_rows: '1', with_contents: '0' },
+      { account: 'bert', log_rows: '1', with_contents: '1' },
+    ])
+    expect(await deletedContents.sweep(noon + 400 * day)).toBe(0)
+  })
+
+  test('answers that were kept go in whatever form, also those that come after the deletion', async () => {
+    const { deletedContents, execute, responses, background, itemConversations, idempotency } = await open(
+      () => noon,
     )
-    .get(account)!
-}
-
-async function logged(...rows: readonly RequestLogRow[]): Promise<void> {
-  for (const row of rows) store.requestLog.append(row)
-  await store.close()
-  await reopened()
-}
-
-test('a long log is emptied of contents and keeps its rows; that of others is left alone', async () => {
-  const { anna, bert } = await opened()
-  await logged(
-    ...Array.from({ length: 300 }, (_, nth) => rowOf(anna, nth % 7, { requestId: `anna-${nth}` })),
-    rowOf(bert, 1),
-  )
-  await store.identities.deleteAccount(anna, noon + 10)
-  await store.deletedContents.erase(anna, noon + 10)
-  expect(logOf(anna)).toEqual({ rows: 300, full: 0 })
-  expect(logOf(bert)).toEqual({ rows: 1, full: 1 })
-})
-
-test('what a process that died had not erased is erased by the first sweep of the next', async () => {
-  const { anna, bert } = await opened()
-  await logged(rowOf(anna, 1), rowOf(bert, 1))
-  await store.identities.deleteAccount(anna, noon + 10)
-  await store.close()
-  await reopened()
-  expect(await store.deletedContents.sweep(noon + 400 * day)).toBe(1)
-  expect(logOf(anna)).toEqual({ rows: 1, full: 0 })
-  expect(logOf(bert)).toEqual({ rows: 1, full: 1 })
-  expect(await store.deletedContents.sweep(noon + 400 * day)).toBe(0)
+    await execute(twoAccounts)
+    await execute(deleteAnna)
+    expect(await deletedContents.sweep(noon + 20)).toBe(0)
+    const claim = {
+      account: 'anna',
+      key: 'k',
+      call: 'c',
+      bodyHash: new Uint8Array(32),
+      expiresAt: noon + day,
+    }
+    const body = new TextEncoder().encode('{"answer":42}')
+    const leaving = [
+      () => idempotency.claim(claim).then(() => idempotency.keep(claim, { status: 200, headers: {}, body })),
+      () =>
+        responses.keep({
+          id: 'resp',
+          account: 'anna',
+          call: 'c',
+          conversation: undefined,
+          previous: undefined,
+          expiresAt: noon + day,
+          input: ['[]'],
+          answer: ['{}'],
+        }),
+      () =>
+        background.begin({
+          id: 'resp',
+          account: 'anna',
+          key: null,
+          idempotency: null,
+          bodyHash: '',
+          status: 'running' as const,
+          expiresAt: noon + day,
+          response: {},
+        }),
+      () =>
+        itemConversations.create(
+          { id: 'conv', account: 'anna', key: null, createdAt: noon, metadata: {} },
+          [],
+          noon + day,
+        ),
+    ]
+    for (const leave of leaving) {
+      await leave()
+      expect(await deletedContents.sweep(noon + 30)).toBe(1)
+      expect(await deletedContents.sweep(noon + 30)).toBe(0)
+    }
+  })
 })

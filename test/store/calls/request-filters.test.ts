@@ -7,14 +7,13 @@ import { type Tags, tagsOf, tagsText } from '../../../src/conversation/tags.ts'
 import type { RequestLogRow, RequestQuery } from '../../../src/observe/call-log.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-reader.ts'
-import { Retention } from '../../../src/store/sqlite/calls/retention.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { callsByUpstreamId } from '../../../src/store/sqlite/ledger/calls.ts'
 import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
 import { SqlFinder } from '../../../src/store/sql/search.ts'
 import { noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
-import { logRowOf } from './support.ts'
+import { logRowOf, retentionOf } from './support.ts'
 
 type Filters = Omit<RequestQuery, 'limit' | 'after'>
 
@@ -200,7 +199,7 @@ test('tags of the log are deleted with their rows', async () => {
   const file = openDatabase(other.join('data'), noon)
   const count = () => file.query<{ n: bigint }, []>('SELECT count(*) AS n FROM request_tag').get()!.n
   expect(count()).toBe(30n)
-  const retention = new Retention(file, { requestsMs: 1, paymentEventsMs: 1 })
+  const retention = retentionOf(file, { requestsMs: 1, paymentEventsMs: 1 })
   await retention.sweep(noon + 6)
   expect(count()).toBe(15n)
   await retention.sweep(noon + 100)

@@ -1,6 +1,9 @@
-// Rows of the request log for tests of the store.
+// Rows of the request log for tests of the store, and what deletes them.
 
+import type { Database } from 'bun:sqlite'
 import type { RequestLogRow } from '../../../src/observe/call-log.ts'
+import { Retention } from '../../../src/store/sql/retention.ts'
+import { logOf, SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
 import { noon } from '../../credits/support.ts'
 
 /** A call that was served, streamed to its end, to Anna. */
@@ -27,4 +30,9 @@ export function logRowOf(requestId: string, more: Partial<RequestLogRow> = {}): 
     tags: null,
     ...more,
   }
+}
+
+/** What deletes rows of a SQLite file. */
+export function retentionOf(file: Database, times: ConstructorParameters<typeof Retention>[1]): Retention {
+  return new Retention(new SqliteTables(file), times, logOf(file))
 }

@@ -12,7 +12,8 @@ import {
   type Tables,
   type Work,
 } from '../../sql/work.ts'
-import { inTransaction, orUnavailable, sqliteCode, withoutWaiting } from './sqlite.ts'
+import type { WriteAheadLog } from '../../sql/retention.ts'
+import { inTransaction, isBusy, orUnavailable, sqliteCode, withoutWaiting } from './sqlite.ts'
 
 export class SqliteTables implements Tables {
   readonly database: Database
@@ -143,5 +144,19 @@ export class QueuedTables extends SqliteTables implements OrderedTables {
 
   whenDurable<T>(value: T): Awaitable<T> {
     return this.#queue.whenDurable(value)
+  }
+}
+
+/** The write-ahead log of a database, for whoever makes it long. */
+export function logOf(database: Database): WriteAheadLog {
+  const checkpoint = database.prepare<{ log: bigint; checkpointed: bigint }, []>(
+    'PRAGMA wal_checkpoint(PASSIVE)',
+  )
+  return {
+    writeBack() {
+      const { log, checkpointed } = checkpoint.get()!
+      return checkpointed >= log
+    },
+    isBusy: (error) => error instanceof Error && isBusy(error.cause),
   }
 }
