@@ -756,4 +756,8 @@ CREATE TRIGGER group_member_changed AFTER INSERT OR UPDATE OR DELETE ON group_me
   FOR EACH STATEMENT EXECUTE FUNCTION tell_of_change();
 `,
   },
+  {
+    name: '0013_background_owner',
+    sql: `ALTER TABLE "background" ADD COLUMN "owner" text COLLATE "C";CREATE INDEX "background_running" ON "background" USING btree ("owner") WHERE status = 'running';`,
+  },
 ]

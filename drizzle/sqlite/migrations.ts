@@ -925,4 +925,9 @@ CREATE INDEX \`provisioned_user_name\` ON \`provisioned\` (\`user_name\`) WHERE 
 CREATE INDEX \`imported_turns_account\` ON \`imported_turns\` (\`account\`);
 `,
   },
+  {
+    name: '0040_background_owner',
+    sql: `ALTER TABLE \`background\` ADD \`owner\` text;CREATE INDEX \`background_running\` ON \`background\` (\`owner\`) WHERE status = 'running';
+`,
+  },
 ]

@@ -32,8 +32,8 @@ export interface BackgroundStore {
   find(viewer: ResponseViewer, id: string): Awaitable<BackgroundRecord | undefined>
   /** The kept events behind this sequence number; all of them behind -1. */
   events(id: string, after: number): Awaitable<readonly string[]>
-  /** Those that a process has left when it died. To be called before any is begun. */
-  listInterrupted(): Awaitable<readonly BackgroundRecord[]>
+  /** Those that a process has left when it died. */
+  listInterrupted(): Promise<readonly BackgroundRecord[]>
   /** Forgets one, durably. */
   delete(id: string): Promise<void>
   /** Forgets those of an account. */

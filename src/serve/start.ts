@@ -155,6 +155,7 @@ export async function startGateway(
         store.idempotency,
         store.responses,
         store.background,
+        { sweep: () => endInterrupted(store.background) },
         store.itemConversations,
         store.deletedContents,
         store.retention,

@@ -187,8 +187,9 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       for (const act of whenAccountsChange) act()
     },
   })
+  const here = { clock, owner: serveAs ?? '', isDead }
   const responses = new SqlResponses(tables, clock)
-  const background = new SqlBackground(tables, clock)
+  const background = new SqlBackground(tables, here)
   const itemConversations = new SqlItemConversations(tables, clock)
   const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
@@ -207,7 +208,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     statements: new SqlStatements(tables, bookingsOfSqlite),
     webhooks: new SqlWebhooks(tables),
     subscriptions: new SqlSubscriptions(tables),
-    idempotency: new SqlIdempotency(tables, { clock, owner: serveAs ?? '', isDead }),
+    idempotency: new SqlIdempotency(tables, here),
     responses,
     background,
     itemConversations,

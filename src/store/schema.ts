@@ -424,9 +424,12 @@ function recordTables(c: typeof columns) {
       expiresAt: c.time('expires_at').notNull(),
       /** The response as it stood when it was queued. */
       response: c.json('response').notNull(),
+      /** The process that makes it, by its name in holds; null in rows that are older than this column. */
+      owner: c.string('owner'),
     },
     (t) => [
       c.index('background_account').on(t.account),
+      c.partialIndex('background_running', sql`status = 'running'`, t.owner),
       c.index('background_expiry').on(t.expiresAt),
       c.uniqueIndex('background_idempotency').on(t.account, t.idempotency),
     ],

@@ -134,8 +134,9 @@ export async function openOnPostgres(
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined
+  const here = { clock, owner, isDead: (name: string) => tables.do(() => hasEnded(name)) }
   const responses = new SqlResponses(tables, clock, sumsTrustedMs)
-  const background = new SqlBackground(tables, clock)
+  const background = new SqlBackground(tables, here)
   const itemConversations = new SqlItemConversations(tables, clock)
   const retention = new Retention(tables, options.retention ?? defaultRetention)
   const whenAccountsChange: (() => void)[] = []
@@ -162,11 +163,7 @@ export async function openOnPostgres(
     reports: new SqlReports(tables, bookingsOfPostgres),
     statements: new SqlStatements(tables, bookingsOfPostgres),
     webhooks: new SqlWebhooks(tables),
-    idempotency: new SqlIdempotency(tables, {
-      clock,
-      owner,
-      isDead: (name) => tables.do(() => hasEnded(name)),
-    }),
+    idempotency: new SqlIdempotency(tables, here),
     responses,
     background,
     itemConversations,

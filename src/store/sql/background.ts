@@ -5,6 +5,7 @@ import type { JsonObject } from '../../conversation/request.ts'
 import type { BackgroundRecord, BackgroundStore } from '../../responses/background.ts'
 import type { ResponseViewer } from '../../responses/response-store.ts'
 import type { Row } from '../schema.ts'
+import type { ThisProcess } from './idempotency.ts'
 import { madeByKey, removeInSteps } from './response-store.ts'
 import { type OrderedTables, sql, type Work } from './work.ts'
 
@@ -13,18 +14,19 @@ const sweptAtOnce = 20
 
 export class SqlBackground implements BackgroundStore {
   readonly #tables: OrderedTables
-  readonly #clock: () => number
+  readonly #process: ThisProcess
 
-  constructor(tables: OrderedTables, clock: () => number) {
+  constructor(tables: OrderedTables, process: ThisProcess) {
     this.#tables = tables
-    this.#clock = clock
+    this.#process = process
   }
 
   begin(record: BackgroundRecord): Promise<BackgroundRecord | undefined> {
     const { id, account, key, idempotency, bodyHash, status, expiresAt, response } = record
+    const { owner } = this.#process
     return this.#tables.admit(function* () {
       const text = JSON.stringify(response)
-      const row = [id, account, key, idempotency, bodyHash, status, expiresAt, text] as const
+      const row = [id, account, key, idempotency, bodyHash, status, expiresAt, text, owner] as const
       if ((yield* background.put.run(...row)) === 1) return undefined
       return recordOf((yield* background.keyed.first(account, idempotency))!)
     })
@@ -41,7 +43,7 @@ export class SqlBackground implements BackgroundStore {
   }
 
   find({ account, line, mode }: ResponseViewer, id: string): Awaitable<BackgroundRecord | undefined> {
-    const now = this.#clock()
+    const now = this.#process.clock()
     return this.#tables.do(function* () {
       const row = yield* background.find.first(account, id, now, line ?? null, mode ?? null)
       return row && recordOf(row)
@@ -57,10 +59,15 @@ export class SqlBackground implements BackgroundStore {
     })
   }
 
-  listInterrupted(): Awaitable<readonly BackgroundRecord[]> {
-    return this.#tables.do(function* () {
-      return (yield* background.running.all()).map(recordOf)
-    })
+  async listInterrupted(): Promise<readonly BackgroundRecord[]> {
+    const owners = await this.#tables.do(() => background.owners.all())
+    const interrupted: BackgroundRecord[] = []
+    for (const { owner } of owners) {
+      if (owner !== null && !(await this.#process.isDead(owner))) continue
+      const rows = await this.#tables.do(() => background.runningOf.all(owner))
+      interrupted.push(...rows.map(recordOf))
+    }
+    return interrupted
   }
 
   async delete(id: string): Promise<void> {
@@ -103,8 +110,8 @@ function recordOf(row: Row<'background'>): BackgroundRecord {
 
 const background = {
   put: sql(
-    `INSERT INTO background (id, account, key, idempotency, body_hash, status, expires_at, response)
-     VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (account, idempotency) DO NOTHING`,
+    `INSERT INTO background (id, account, key, idempotency, body_hash, status, expires_at, response, owner)
+     VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (account, idempotency) DO NOTHING`,
   ),
   keyed: sql<Row<'background'>>('SELECT * FROM background WHERE account = ? AND idempotency = ?'),
   append: sql(
@@ -120,7 +127,10 @@ const background = {
   events: sql<{ from: bigint; lines: string }>(
     'SELECT "from", lines FROM background_events WHERE response = ? ORDER BY "from"',
   ),
-  running: sql<Row<'background'>>("SELECT * FROM background WHERE status = 'running'"),
+  owners: sql<{ owner: string | null }>("SELECT DISTINCT owner FROM background WHERE status = 'running'"),
+  runningOf: sql<Row<'background'>>(
+    "SELECT * FROM background WHERE status = 'running' AND owner IS NOT DISTINCT FROM ?",
+  ),
   ofAccount: sql<{ id: string }>('SELECT id FROM background WHERE account = ? LIMIT ?'),
   expired: sql<{ id: string }>('SELECT id FROM background WHERE expires_at <= ? LIMIT ?'),
   removeEvents: sql('DELETE FROM background_events WHERE response = ?'),

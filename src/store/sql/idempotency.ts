@@ -18,7 +18,7 @@ const roundMs = 10_000
 /** How long after the settle another server may take to store the answer, milliseconds. */
 const answerArrivesMs = 30_000
 
-interface ThisProcess {
+export interface ThisProcess {
   /** Whether a process, by its name in holds, is known to have ended. */
   readonly isDead: (owner: string) => Awaitable<boolean>
   /** Milliseconds since 1970. */

@@ -1,9 +1,12 @@
 // What is kept of answers beside the responses themselves: those made in the background, conversations of items; and that
 // nothing is kept twice where the outcome of a write was not heard.
 
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { wholeAccount } from '../../../src/accounts/account.ts'
-import type { BackgroundRecord } from '../../../src/responses/background.ts'
+import { type BackgroundRecord, endInterrupted } from '../../../src/responses/background.ts'
+import { openStore } from '../../../src/store/open.ts'
+import { openOnPostgres } from '../../../src/store/postgres/open.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { SqlBackground } from '../../../src/store/sql/background.ts'
 import { SqlItemConversations } from '../../../src/store/sql/item-conversations.ts'
 import { SqlResponses } from '../../../src/store/sql/response-store.ts'
@@ -12,6 +15,7 @@ import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { day, noon } from '../../credits/support.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'
 import { describeOnPostgres, freshDatabase } from '../../support/postgres.ts'
+import { tempDir } from '../../support/tmp.ts'
 
 const anna = wholeAccount('anna')
 
@@ -58,20 +62,19 @@ describeOnBoth('kept answers', (open) => {
     const store = await open(() => noon)
     const { background } = await store.beside()
     await store.background.begin(backgroundOf('r'))
-    await store.background.begin(backgroundOf('other'))
     const events = Array.from({ length: 40 }, (_, n) => JSON.stringify({ sequence_number: n }))
     for (let from = 0; from < 40; from += 2) store.background.append('r', from, events.slice(from, from + 2))
     await store.background.end('r', 'ended')
     expect(await background.find(anna, 'r')).toEqual(backgroundOf('r', { status: 'ended' }))
     expect(await background.events('r', -1)).toEqual(events)
     expect(await background.events('r', 12)).toEqual(events.slice(13))
-    expect((await background.listInterrupted()).map(({ id }) => id)).toEqual(['other'])
     expect(await background.find(wholeAccount('bert'), 'r')).toBeUndefined()
     // Nothing is added to what is gone.
     await store.background.delete('r')
     store.background.append('r', 40, events.slice(0, 1))
     await store.background.end('r', 'ended')
     expect(await background.events('r', -1)).toEqual([])
+    await store.background.begin(backgroundOf('other'))
     expect(await background.sweep(noon + day)).toBe(1)
   })
 
@@ -97,6 +100,45 @@ describeOnBoth('kept answers', (open) => {
   })
 })
 
+describe('a response that nobody makes any more', () => {
+  test('is one whose process has died, on SQLite, and one that is older than the names of processes', async () => {
+    const folder = tempDir('weir-interrupted-')
+    const first = await openStore(folder.path, { clock: () => noon, serveAs: 'first' })
+    await first.background.begin(backgroundOf('left'))
+    await first.background.begin(backgroundOf('older'))
+    expect(await first.background.listInterrupted()).toEqual([])
+    await first.close()
+    const file = openDatabase(folder.path, noon)
+    file.run("UPDATE background SET owner = NULL WHERE id = 'older'")
+    file.close()
+    const second = await openStore(folder.path, { clock: () => noon, serveAs: 'second' })
+    await second.background.begin(backgroundOf('mine'))
+    const found = await second.background.listInterrupted()
+    expect(found.map(({ id }) => id).toSorted()).toEqual(['left', 'older'])
+    expect(await endInterrupted(second.background)).toBe(2)
+    expect(await endInterrupted(second.background)).toBe(0)
+    expect(await second.background.find(anna, 'left')).toMatchObject({ status: 'ended' })
+    await second.close()
+    folder.remove()
+  })
+})
+
+describeOnPostgres('a response that another process makes', () => {
+  test('is interrupted once that process has ended, not before', async () => {
+    const url = await freshDatabase('interrupted')
+    const open = (owner: string) => openOnPostgres(url, { clock: () => noon, owner })
+    const [first, second] = [await open('first'), await open('second')]
+    await first.background.begin(backgroundOf('left'))
+    await second.background.begin(backgroundOf('mine'))
+    expect(await endInterrupted(second.background)).toBe(0)
+    await first.close()
+    expect(await endInterrupted(second.background)).toBe(1)
+    expect(await second.background.find(anna, 'left')).toMatchObject({ status: 'ended' })
+    expect(await second.background.find(anna, 'mine')).toMatchObject({ status: 'running' })
+    await second.close()
+  })
+})
+
 /** Does again what was done, as after a commit whose answer was lost. */
 class Deaf extends PostgresTables {
   override persist(of: string, ...works: readonly (() => Work<unknown>)[]): Promise<void> {
@@ -115,7 +157,7 @@ describeOnPostgres('what is persisted once more', () => {
     expect((await items.items('conv')).map(({ item }) => item)).toEqual(['a', 'b', 'b', 'b', 'b'].map(itemOf))
     expect(await items.size('conv')).toBe(bytesOf('a', 'b', 'b', 'b', 'b'))
 
-    const background = new SqlBackground(tables, () => noon)
+    const background = new SqlBackground(tables, { clock: () => noon, owner: 'here', isDead: () => false })
     await background.begin(backgroundOf('r'))
     background.append('r', 0, ['{}', '[]'])
     await background.end('r', 'cancelled')
