@@ -10,7 +10,7 @@ import { auditDay } from './sqlite/audit/audit-day.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
 import { isOutage, openReader } from './sqlite/database/sqlite.ts'
 import { SqliteTables } from './sqlite/database/tables.ts'
-import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
+import { requestPage } from './sql/request-reader.ts'
 import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
 
 /** Characters of a piece of a CSV. */
@@ -22,12 +22,15 @@ interface Job {
   readonly steps:
     | { readonly kind: 'report'; readonly run: Generator<undefined, UsageReport> }
     | { readonly kind: 'csv'; readonly run: Generator<string, void> }
-    | { readonly kind: 'search'; readonly run: Generator<undefined, RequestPage> }
+    | { readonly kind: 'search'; readonly run: Generator<unknown, RequestPage> }
     | { readonly kind: 'accounts'; readonly run: Generator<undefined, AccountPage> }
   /** Whether somebody waits for what comes next. */
   wanted: boolean
   text: string
 }
+
+/** After so long a page gives way to others, milliseconds. */
+const stepMs = 4
 
 const jobs = new Map<number, Job>()
 let isRunning = false
@@ -84,7 +87,7 @@ function stepsOf(database: Database, message: Extract<ToReports, { path: string 
     case 'csv':
       return { kind, run: csvSteps(database, message.query) }
     case 'search':
-      return { kind, run: new SqliteRequestReader(database).pageSteps(message.query) }
+      return { kind, run: new SqliteTables(database).steps(requestPage(message.query), stepMs) }
     case 'accounts':
       return { kind, run: accountSteps(database, message.query) }
     default:

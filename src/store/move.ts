@@ -2,13 +2,14 @@
 // a closed chain there, line by line the same; both sides are proven before the copy is committed.
 
 import type { Database } from 'bun:sqlite'
-import { StoreOpenError, type DatabaseServer } from './store.ts'
-import { auditOf } from './postgres/audit.ts'
+import { genesis } from './ledger-rows.ts'
+import { type DatabaseServer, StoreOpenError } from './store.ts'
+import { actsBookedNote, auditOf } from './postgres/audit.ts'
 import type { Connection } from './postgres/connection.ts'
 import { migrate } from './postgres/migrate.ts'
 import { factsOf, placeOf, requireUsable, usingServer } from './postgres/server.ts'
 import { anchorsBeside, readAnchors } from './sqlite/audit/anchors.ts'
-import { auditOf as auditOfSqlite } from './sqlite/audit/audit.ts'
+import { actsBooked, auditOf as auditOfSqlite } from './sqlite/audit/audit.ts'
 import { databasePath, openReader } from './sqlite/database/sqlite.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
@@ -104,7 +105,8 @@ async function copy(
   const tables = await tablesOf(to)
   for (const name of tables.keys()) if (!ofProcesses.has(name)) await requireEmpty(to, name, server)
   const [chain] = await to.send<{ readonly id: bigint }>(
-    `INSERT INTO chain (owner, epoch, batch, tx, head, at, heartbeat_until) VALUES ('over:sqlite', 1, 0, 0, '', 0, 0) RETURNING id`,
+    `INSERT INTO chain (owner, epoch, batch, tx, head, at, heartbeat_until) VALUES ('over:sqlite', 1, 0, 0, $1, 0, 0) RETURNING id`,
+    [genesis],
   )
   const closing = new ClosedChain(chain!.id, holdsOfBudgets(from))
   let rows = 0
@@ -112,12 +114,22 @@ async function copy(
   for (const name of names) {
     const columns = tables.get(name)
     if (columns === undefined) throw new Error(`PostgreSQL has no table ${name}`)
+    // What a trigger would write is copied, too.
+    await to.run(`ALTER TABLE "${name}" DISABLE TRIGGER USER`)
     const copied = await copyTable(from, to, { name, columns, closing })
+    await to.run(`ALTER TABLE "${name}" ENABLE TRIGGER USER`)
     const [there] = await to.send<{ readonly count: bigint }>(`SELECT count(*) AS count FROM "${name}"`)
     const stood = ofProcesses.has(name) ? copied : Number(there!.count)
     if (stood !== copied) throw new Error(`${copied} rows of ${name} were sent, and ${stood} are there`)
     rows += copied
   }
+  const booked = from
+    .query<{ applied_at: bigint }, [string]>('SELECT applied_at FROM migration WHERE name = ?')
+    .get(actsBooked)
+  await to.send("INSERT INTO upkeep (name, at, value) VALUES ($1, $2, '{}')", [
+    actsBookedNote,
+    booked?.applied_at ?? 0n,
+  ])
   await closing.finish(to)
   const report = await auditOf(to)
   const broken = report.checks.find(({ ok }) => !ok)
@@ -283,7 +295,7 @@ class ClosedChain {
   }
 
   get headHash(): string {
-    return (this.#last?.hash ?? new Uint8Array(32)).toHex()
+    return (this.#last?.hash ?? genesis).toHex()
   }
 
   /** Whether a column is one that SQLite has no need of. */

@@ -23,7 +23,7 @@ import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/dat
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { SqliteRequestLog, SqliteSignatures } from './sqlite/calls/buffered-rows.ts'
-import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
+import { SqlRequestReader } from './sql/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { SqlSubscriptions, SqlVouchers } from './sql/vouchers.ts'
 import { SqlPayments } from './sql/top-ups.ts'
@@ -216,8 +216,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     conversations: new SqlConversations(tables),
     prompts: new SqlPrompts(tables),
     requestLog,
-    requests: new SqliteRequestReader(
-      database,
+    requests: new SqlRequestReader(
+      tables,
       serveAs === undefined ? undefined : (query, signal) => reports.search(query, signal),
     ),
     usage: reports,

@@ -2,6 +2,7 @@
 
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { isLoopback } from '../../config/accounts.ts'
 import { type Config, storePlace } from '../../config/config.ts'
 import type { Unpaid } from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -103,7 +104,7 @@ async function databaseOnServer(context: Context, server: DatabaseServer): Promi
   try {
     const facts = await factsOf(server, context.io.clock)
     requireUsable(server, facts)
-    const findings = serverFindings(facts)
+    const findings = serverFindings(facts, isLoopback(new URL(server.url).hostname))
     if (!facts.hasTables)
       return [
         ...findings,
@@ -134,7 +135,7 @@ const standbyTexts: Readonly<Record<ServerFacts['standby'], readonly [Finding['s
 /** The most that clocks may differ, milliseconds. */
 const clocksApartMs = 1_000
 
-function serverFindings(facts: ServerFacts): readonly Finding[] {
+function serverFindings(facts: ServerFacts, isHere: boolean): readonly Finding[] {
   const { version, encrypted, losing, clockAheadMs, plans } = facts
   const [standby, standbyText] = standbyTexts[facts.standby]
   const apart = Math.abs(clockAheadMs) > clocksApartMs
@@ -144,7 +145,12 @@ function serverFindings(facts: ServerFacts): readonly Finding[] {
     detail: isWell ? well : otherwise,
   })
   return [
-    { check: 'postgresql', state: 'ok', detail: `${version}, ${encrypted ? 'with TLS' : 'without TLS'}` },
+    finding(
+      'postgresql',
+      encrypted || isHere,
+      `${version}, ${encrypted ? 'with TLS' : 'without TLS on this machine'}`,
+      `${version}, without TLS: whoever is on the way reads and changes what is sent`,
+    ),
     finding(
       'durability',
       losing.length === 0,

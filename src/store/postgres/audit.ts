@@ -63,6 +63,10 @@ const requestsOf = (kind: string, request: string) => `(
 const actOf = (what: string, field: string) => `(SELECT subject, after::json ->> '${field}' FROM act
               WHERE what = '${what}' AND after::json ->> '${field}' IS NOT NULL)`
 
+/** The note of when the acts of operators were first booked in a ledger that has moved here, and before that there are none. */
+export const actsBookedNote = 'acts booked since'
+const actsBookedAt = `coalesce((SELECT at FROM upkeep WHERE name = '${actsBookedNote}'), 0)`
+
 /** Each adjustment has its note, and what asked for it: the row of a refund, a dispute or a subscription, or an operator's act. */
 const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction ON correction.id = ${afterColon('lot.source')}
           WHERE starts_with(lot.source, 'adjust:') AND (correction.id IS NULL OR correction.kind <> 'adjust'
@@ -90,10 +94,11 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           UNION ALL
           SELECT 'adjustment ' || id FROM correction
           WHERE kind = 'adjust' AND split_part(id, ':', 1) NOT IN ('refund', 'dispute', 'subscription')
-            AND (account, id) NOT IN ${actOf('credits.adjust', 'id')}
+            AND at > ${actsBookedAt} AND (account, id) NOT IN ${actOf('credits.adjust', 'id')}
           UNION ALL
           SELECT 'lot ' || id FROM lot
-          WHERE starts_with(source, 'operator:') AND (account, id) NOT IN ${actOf('credits.grant', 'lot')}
+          WHERE starts_with(source, 'operator:') AND granted_at > ${actsBookedAt}
+            AND (account, id) NOT IN ${actOf('credits.grant', 'lot')}
           UNION ALL
           SELECT 'account ' || account FROM (
             SELECT account, taken AS amount FROM correction WHERE kind = 'adjust' AND taken > 0

@@ -23,6 +23,7 @@ import { addressOf, ledgerDeadlineMs } from './connection.ts'
 import { Listener } from './listener.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
+import { SqlRequestReader } from '../sql/request-reader.ts'
 import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
@@ -81,6 +82,7 @@ type PostgresStore = Pick<
   | 'leads'
   | 'whenAccountsChange'
   | 'auditBeside'
+  | 'requests'
   | 'path'
   | 'anchor'
   | 'refreshAccounts'
@@ -175,6 +177,7 @@ export async function openOnPostgres(
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     upkeep: new SqlUpkeep(tables),
     spending: new SqlSpending(tables),
+    requests: new SqlRequestReader(tables),
     leads: peers.leads,
     auditBeside: oneAtATime((day) => (day === undefined ? ledger.audit() : ledger.auditDay(day))),
     path: placeOf(server),

@@ -6,7 +6,8 @@ import type { RequestQuery } from '../../../src/observe/call-log.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
-import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-reader.ts'
+import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
+import { SqlRequestReader } from '../../../src/store/sql/request-reader.ts'
 import { grantOf, holdOf, noon } from '../../credits/support.ts'
 import { until } from '../../chat/lab.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
@@ -109,7 +110,7 @@ async function filled(perStep: number, steps?: number) {
   }
   await store.close()
   const database = openDatabase(dataDir, noon)
-  const reader = new SqliteRequestReader(database, undefined, perStep, steps)
+  const reader = new SqlRequestReader(new SqliteTables(database), undefined, perStep, steps)
   const all = async (query: Omit<RequestQuery, 'limit' | 'after'>, limit = 7) => {
     const ids: string[] = []
     let pages = 0
@@ -176,7 +177,7 @@ test('many rows are paged, filtered and found within the time that the loop has'
      SELECT 'r' || i, ${noon} + i, 'anna', 'k' || (i % 3), 'sim/echo', 'sim', 0, 200,
        CASE WHEN i % 20000 = 0 THEN 'overloaded' END, 'finished', 1, 1, 1, 1, 1, 1 FROM n`,
   )
-  const reader = new SqliteRequestReader(database)
+  const reader = new SqlRequestReader(new SqliteTables(database))
   const queries: Omit<RequestQuery, 'limit'>[] = [
     { account: 'anna' },
     { account: 'anna', code: 'overloaded' },
@@ -198,6 +199,6 @@ test('many rows are paged, filtered and found within the time that the loop has'
   }
   everyRow.finalize()
   expect((await reader.page({ account: 'anna', code: 'overloaded', limit: 50 })).rows).toHaveLength(10)
-  expect(reader.find('r77777', 'anna')?.at).toBe(noon + 77_777)
+  expect((await reader.find('r77777', 'anna'))?.at).toBe(noon + 77_777)
   database.close()
 })

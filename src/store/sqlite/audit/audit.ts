@@ -103,7 +103,7 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
               AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
 
 /** The schema since which what operators grant and adjust is in the log of acts as soon as it is in the ledger. */
-const actsBooked = '0020_failed_refunds'
+export const actsBooked = '0020_failed_refunds'
 
 /**
  * Each adjustment has its note, and what asked for it: the row of a refund, a dispute or a subscription, or the act of an

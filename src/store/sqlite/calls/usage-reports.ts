@@ -23,7 +23,7 @@ import {
   totalOf,
   withoutTag,
 } from './usage-figures.ts'
-import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
+import { keyOfMode, keysOfLine } from '../../sql/request-reader.ts'
 
 /** After so long a report gives way to others, milliseconds. */
 const stepMs = 4
@@ -666,8 +666,8 @@ class UsageSource {
     if (tag !== undefined) filter.push(['value = ?', tag.value])
     if (key !== undefined) filter.push(['key = ?', key])
     if (line !== undefined) {
-      const keys = this.#all<{ id: string }>(keysOfLine, [line])
-      filter.push([keyIsIn, JSON.stringify(keys.map(({ id }) => id))])
+      const keys = this.#all<{ id: string }>(keysOfLine.text, [line])
+      filter.push(['key IN (SELECT value FROM json_each(?))', JSON.stringify(keys.map(({ id }) => id))])
     }
     if (mode !== undefined) filter.push([keyOfMode, mode])
     if (model !== undefined) filter.push(['model = ?', model])
