@@ -29,7 +29,7 @@ const outageRetryMs = 250
 /** A commit under way for longer is as good as an outage to whoever can be refused: the database may never answer. */
 const slowCommitMs = 1000
 /** How long the end of a call waits for the disk before its caller gets an error; the command itself is kept. */
-const endPatienceMs = 5000
+export const endPatienceMs = 5000
 /** Each may be as large as an answer. */
 const mostPutOff = 64
 

@@ -13,7 +13,7 @@ import type {
   Totals,
 } from '../../credits/ledger/ledger.ts'
 import { balanceOf, emptyWallet, loanPrefix } from '../../credits/wallet.ts'
-import { CommitQueue } from '../commits/commit-queue.ts'
+import { CommitQueue, endPatienceMs } from '../commits/commit-queue.ts'
 import { type GroupLimits, type QueueEvents, unavailable } from '../commits/durability.ts'
 import {
   type AbandonedCall,
@@ -56,6 +56,8 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly lookFor?: (owners: ReadonlySet<string>) => Promise<void>
   /** Work that has to be durable before the end of a call that is given now; undefined where there is none. */
   readonly before?: () => Promise<unknown> | undefined
+  /** How long the end of a call waits for that before its caller gets an error, milliseconds; it is kept all the same. */
+  readonly patienceMs?: number
   /** The longest that a statement may take, milliseconds: then the connection counts as lost. */
   readonly deadlineMs: number
 }
@@ -83,9 +85,11 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
       commands: {
         admit: (need, run) => group.admit(need, run),
         decide: (need, haste, run) => group.decide(need, haste, run),
-        async conclude(need, run, record) {
-          await given.before?.()
-          return group.conclude(need, run, record)
+        conclude(need, run, record) {
+          const before = given.before?.()
+          if (!before) return group.conclude(need, run, record)
+          const done = before.then(() => group.conclude(need, run, record))
+          return patiently(given.patienceMs ?? endPatienceMs, done)
         },
       },
       written: group,
@@ -177,6 +181,17 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
       clearTimeout(patience)
       await Promise.all([reads.close(), writer.close()])
     }
+  }
+}
+
+/** Rejects with `store_unavailable` when it takes longer than that; it goes on. */
+async function patiently<T>(ms: number, done: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(unavailable(undefined)), ms)
+  try {
+    return await Promise.race([done, late.promise])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -6,7 +6,7 @@ import { SQL } from 'bun'
 import type { HoldCommand } from '../../../src/credits/ledger/ledger.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { defaultGroupLimits } from '../../../src/store/commits/durability.ts'
-import { PostgresLedger } from '../../../src/store/postgres/ledger.ts'
+import { PostgresLedger, type PostgresLedgerParts } from '../../../src/store/postgres/ledger.ts'
 import { Fenced, HistoryLost } from '../../../src/store/postgres/transactions.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { CutProxy } from '../../support/cut-proxy.ts'
@@ -39,7 +39,11 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
   afterEach(() => proxy.stop())
   afterAll(() => admin.close())
 
-  function openLedger(owner: string, port: number): Promise<PostgresLedger> {
+  function openLedger(
+    owner: string,
+    port: number,
+    more: Partial<PostgresLedgerParts> = {},
+  ): Promise<PostgresLedger> {
     const through = new URL(url)
     through.port = String(port)
     return PostgresLedger.open({
@@ -54,6 +58,7 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
         lost.push(error)
         noticed.resolve()
       },
+      ...more,
     })
   }
 
@@ -86,6 +91,22 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
     expect(await settled).toMatchObject({ kind: 'settled', charged: usd('0.25') })
     expect([await count('call'), await count('open_call')]).toEqual([2, 0])
     expect(await ledger.hold(holdOf('d'))).toMatchObject({ kind: 'held' })
+    await proven()
+  })
+
+  test('an end that waits for an answer to be kept is an error after a while, and is booked when that is there', async () => {
+    const kept = Promise.withResolvers<void>()
+    const waiting = await openLedger('waiting', proxy.port, { before: () => kept.promise, patienceMs: 20 })
+    await waiting.hold(holdOf('c', { owner: 'waiting' }))
+    const settle = settleOf('c', usd('0.25'), { owner: 'waiting' })
+    await expect(waiting.settle(settle)).rejects.toMatchObject({ code: 'store_unavailable' })
+    expect(await waiting.call('anna', 'c')).toMatchObject({ state: 'open' })
+    kept.resolve()
+    // Whatever comes now is behind it.
+    await waiting.settle(settle)
+    expect(await waiting.call('anna', 'c')).toMatchObject({ state: 'settled', charged: usd('0.25') })
+    expect(await count('call')).toBe(2)
+    await waiting.close()
     await proven()
   })
 
