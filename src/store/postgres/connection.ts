@@ -23,6 +23,9 @@ export interface ConnectionOptions {
   readonly deadlineMs: number
 }
 
+/** A process that is stopped between two statements would keep from all others what it has locked. */
+export const idleTransaction = 'idle_in_transaction_session_timeout = 2000'
+
 /** What the ledger's statements need: plans that were made while a table was small must not read all of it later. */
 export const lookupsOnly: readonly string[] = [
   'enable_seqscan = off',
@@ -32,6 +35,7 @@ export const lookupsOnly: readonly string[] = [
   'jit = off',
   `statement_timeout = ${ledgerDeadlineMs}`,
   'lock_timeout = 4000',
+  idleTransaction,
 ]
 
 export class Connection {
@@ -158,8 +162,8 @@ export function stateOf(error: unknown): string {
 /** Whether no later statement on the connection can be answered either. */
 function isLoss(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true
-  // 08: connection; 57P0x: the server is ending; 25006: it only reads, as a replica does; 53300: too many connections.
-  if (/^(08|57P0|25006|53300)/.test(stateOf(error))) return true
+  // 08: connection; 57P0x: the server is ending; 25006: it only reads, as a replica does; 53300: too many connections; 25P03: a transaction stood still.
+  if (/^(08|57P0|25006|25P03|53300)/.test(stateOf(error))) return true
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   return /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(code) || unreachable.has(code)
 }

@@ -14,7 +14,7 @@ const word = 'here'
 const wordEveryMs = 250
 /** How long after a word the silence is believed, milliseconds: with a poll of 250 ms after it, less than a second. */
 const provenMs = 600
-const retryMs = 5_000
+const retryMs = 250
 /** Bun has been seen not to close a pool that is connecting. */
 const closeMs = 500
 
@@ -28,7 +28,7 @@ export interface ListenerParts {
 
 export class Listener {
   readonly #parts: ListenerParts
-  readonly #sql: SQL
+  #sql: SQL | undefined
   #heardAt = Number.NEGATIVE_INFINITY
   #timer: ReturnType<typeof setInterval> | undefined
   #retry: ReturnType<typeof setTimeout> | undefined
@@ -36,16 +36,6 @@ export class Listener {
 
   constructor(parts: ListenerParts) {
     this.#parts = parts
-    this.#sql = new SQL({
-      ...addressOf(parts.server),
-      max: 1,
-      idleTimeout: 0,
-      maxLifetime: 0,
-      // It connects again by itself, and listens then.
-      onclose: () => {
-        this.#heardAt = Number.NEGATIVE_INFINITY
-      },
-    })
   }
 
   /** Begins to listen, in the background: until it hears, and where it cannot, `isProven` is false. */
@@ -61,16 +51,32 @@ export class Listener {
   }
 
   async #listen(): Promise<void> {
+    const sql: SQL = new SQL({
+      ...addressOf(this.#parts.server),
+      max: 1,
+      idleTimeout: 0,
+      maxLifetime: 0,
+      onclose: () => this.#onLost(sql),
+    })
+    this.#sql = sql
     try {
-      await this.#sql.listen(channel, this.#onWord, () => {
+      await sql.listen(channel, this.#onWord, () => {
         this.#parts.onChange()
         this.#ask()
       })
     } catch {
-      if (this.#closing) return
-      this.#retry = setTimeout(() => void this.#listen(), retryMs)
-      this.#retry.unref()
+      this.#onLost(sql)
     }
+  }
+
+  /** Bun would connect again by itself, and print each try that fails. */
+  #onLost(sql: SQL): void {
+    if (this.#sql !== sql || this.#closing) return
+    this.#sql = undefined
+    this.#heardAt = Number.NEGATIVE_INFINITY
+    void close(sql)
+    this.#retry = setTimeout(() => void this.#listen(), retryMs)
+    this.#retry.unref()
   }
 
   readonly #onWord = (said: string): void => {
@@ -89,6 +95,10 @@ export class Listener {
     this.#closing = true
     clearInterval(this.#timer)
     clearTimeout(this.#retry)
-    await Promise.race([this.#sql.close({ timeout: 0 }), Bun.sleep(closeMs)]).catch(() => undefined)
+    if (this.#sql) await close(this.#sql)
   }
+}
+
+async function close(sql: SQL): Promise<void> {
+  await Promise.race([sql.close({ timeout: 0 }), Bun.sleep(closeMs)]).catch(() => undefined)
 }

@@ -15,7 +15,7 @@ import {
   type Work,
 } from '../sql/work.ts'
 import type { DatabaseServer } from '../store.ts'
-import { Connection, ConnectionLost, stateOf } from './connection.ts'
+import { Connection, ConnectionLost, idleTransaction, stateOf } from './connection.ts'
 import type { Listener } from './listener.ts'
 
 const connections = 4
@@ -58,8 +58,8 @@ export class PostgresTables implements OrderedTables {
   #closing = false
 
   constructor({ server, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
-    for (let n = 0; n < count; n++)
-      this.#all.push(new Connection(server, { deadlineMs, settings: [`statement_timeout = ${deadlineMs}`] }))
+    const settings = [`statement_timeout = ${deadlineMs}`, idleTransaction]
+    for (let n = 0; n < count; n++) this.#all.push(new Connection(server, { deadlineMs, settings }))
     this.#idle.push(...this.#all)
   }
 
