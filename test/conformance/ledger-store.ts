@@ -420,7 +420,13 @@ export function ledgerStoreConformance(
       const other = await ledger.grant(grantOf('pay_2', usd(10)))
       const refund = { id: 'r', account: 'anna', lot, amount: usd(2) }
       await ledger.refund(refund)
-      const adjust = { id: 'a', account: 'anna', pool: 'purchased', amount: -usd(1) } as const
+      const adjust = {
+        id: 'a',
+        account: 'anna',
+        pool: 'purchased',
+        amount: -usd(1),
+        operator: 'otto',
+      } as const
       await ledger.adjust(adjust)
       const before = await ledger.balance('anna')
       for (const again of [
@@ -440,11 +446,17 @@ export function ledgerStoreConformance(
     test('a correction happens once and never takes what calls have set aside', async () => {
       await ledger.grant(grantOf('g', usd(5)))
       await ledger.hold(holdOf('c', { want: usd(2) }))
-      const adjust = { id: 'a1', account: 'anna', pool: 'purchased', amount: -usd(3) } as const
+      const adjust = {
+        id: 'a1',
+        account: 'anna',
+        pool: 'purchased',
+        amount: -usd(3),
+        operator: 'otto',
+      } as const
       expect(await ledger.adjust(adjust)).toEqual({ adjusted: true })
       expect(await ledger.adjust(adjust)).toEqual({ adjusted: false })
       await expect(ledger.adjust({ ...adjust, id: 'a2' })).rejects.toMatchObject({ code: 'invalid_request' })
-      await ledger.adjust({ id: 'a3', account: 'anna', pool: 'welcome', amount: usd(1) })
+      await ledger.adjust({ id: 'a3', account: 'anna', pool: 'welcome', amount: usd(1), operator: 'otto' })
       expect((await ledger.balance('anna')).lots.map((lot) => [lot.pool, lot.remaining]).toSorted()).toEqual([
         ['purchased', usd(2)],
         ['welcome', usd(1)],
