@@ -11,7 +11,7 @@ import { auditFile } from './sqlite/audit/audit.ts'
 import { isOutage, openReader } from './sqlite/database/sqlite.ts'
 import { SqliteTables } from './sqlite/database/tables.ts'
 import { requestPage } from './sql/request-reader.ts'
-import { csvSteps, reportSteps } from './sqlite/calls/usage-reports.ts'
+import { usageCsv, usageReport } from './sql/usage-reports.ts'
 
 /** Characters of a piece of a CSV. */
 const pieceLength = 64 * 1024
@@ -20,8 +20,8 @@ interface Job {
   readonly id: number
   readonly database: Database
   readonly steps:
-    | { readonly kind: 'report'; readonly run: Generator<undefined, UsageReport> }
-    | { readonly kind: 'csv'; readonly run: Generator<string, void> }
+    | { readonly kind: 'report'; readonly run: Generator<unknown, UsageReport> }
+    | { readonly kind: 'csv'; readonly run: Generator<string | undefined, void> }
     | { readonly kind: 'search'; readonly run: Generator<unknown, RequestPage> }
     | { readonly kind: 'accounts'; readonly run: Generator<undefined, AccountPage> }
   /** Whether somebody waits for what comes next. */
@@ -83,9 +83,9 @@ function stepsOf(database: Database, message: Extract<ToReports, { path: string 
   const { kind } = message
   switch (kind) {
     case 'report':
-      return { kind, run: reportSteps(database, message.query, message.most) }
+      return { kind, run: new SqliteTables(database).steps(usageReport(message.query, message.most), stepMs) }
     case 'csv':
-      return { kind, run: csvSteps(database, message.query) }
+      return { kind, run: new SqliteTables(database).steps(usageCsv(message.query), stepMs) }
     case 'search':
       return { kind, run: new SqliteTables(database).steps(requestPage(message.query), stepMs) }
     case 'accounts':
@@ -139,7 +139,7 @@ function step(job: Job): void {
     return
   }
   const next = steps.run.next()
-  job.text += next.done ? '' : next.value
+  job.text += next.done ? '' : (next.value ?? '')
   if (!next.done && job.text.length < pieceLength) return
   post({ id, kind: 'piece', text: job.text, last: next.done === true })
   job.text = ''

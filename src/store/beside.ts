@@ -8,7 +8,8 @@ import { GatewayError } from '../errors/errors.ts'
 import type { RequestPage, RequestQuery, UsageQuery, UsageReader, UsageReport } from '../observe/call-log.ts'
 import { type AuditBeside, oneAtATime } from './audits.ts'
 import { unavailable } from './commits/durability.ts'
-import { csvSteps, isSmall, reportSteps } from './sqlite/calls/usage-reports.ts'
+import { isSmall, usageCsv, usageReport } from './sql/usage-reports.ts'
+import { SqliteTables } from './sqlite/database/tables.ts'
 import { orUnavailable } from './sqlite/database/sqlite.ts'
 
 /** What the thread of an audit is asked, and what it answers. */
@@ -50,6 +51,8 @@ function auditBeside(asked: ToAudit): Promise<AuditReport | DayAudit> {
 
 /** Rows that are read on the event loop: about 3 ms. */
 const rowsOnLoop = 2_000
+/** After so long a report in a command gives way to others, milliseconds. */
+const stepMs = 4
 /** Reports under way, and those of one account. */
 const mostReports = 32
 const mostOfAccount = 4
@@ -90,7 +93,7 @@ interface Shared {
 }
 
 export class Reports implements UsageReader {
-  readonly #database: Database
+  readonly #tables: SqliteTables
   readonly #path: string
   readonly #where: 'here' | 'beside'
   /** Reports that several ask for at once are made once. */
@@ -104,15 +107,15 @@ export class Reports implements UsageReader {
 
   /** `here` in a command, whose loop serves nobody. */
   constructor(database: Database, path: string, where: 'here' | 'beside') {
-    this.#database = database
+    this.#tables = new SqliteTables(database)
     this.#path = path
     this.#where = where
   }
 
   async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
-    if (this.#where === 'beside' && !orUnavailable(() => isSmall(this.#database, query, rowsOnLoop)))
+    if (this.#where === 'beside' && !this.#tables.do(() => isSmall(query, rowsOnLoop)))
       return this.#sharedReport(query, most, signal)
-    const steps = reportSteps(this.#database, query, most)
+    const steps = this.#tables.steps(usageReport(query, most), stepMs)
     for (;;) {
       const step = orUnavailable(() => steps.next())
       if (step.done) return step.value
@@ -136,15 +139,15 @@ export class Reports implements UsageReader {
   }
 
   async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
-    if (this.#where === 'beside' && !orUnavailable(() => isSmall(this.#database, query, rowsOnLoop))) {
+    if (this.#where === 'beside' && !this.#tables.do(() => isSmall(query, rowsOnLoop))) {
       yield* this.#csvBeside(query, signal)
       return
     }
-    const steps = csvSteps(this.#database, query)
+    const steps = this.#tables.steps(usageCsv(query), stepMs)
     for (;;) {
       const step = orUnavailable(() => steps.next())
       if (step.done) return
-      yield step.value
+      if (step.value !== undefined) yield step.value
       if (this.#where === 'here') await nextTurn()
     }
   }
@@ -185,6 +188,7 @@ export class Reports implements UsageReader {
     messageFor: (id: number) => ToReports,
     signal: AbortSignal | undefined,
   ): Promise<FromReports> {
+    if (signal?.aborted) throw clientLeft()
     using job = this.#begin(query)
     const end = () => this.#cancel(job.id)
     signal?.addEventListener('abort', end)

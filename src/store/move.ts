@@ -4,7 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import { genesis } from './ledger-rows.ts'
 import { type DatabaseServer, StoreOpenError } from './store.ts'
-import { actsBookedNote, auditOf } from './postgres/audit.ts'
+import { actsBookedNote, auditOf, movedNote } from './postgres/audit.ts'
 import type { Connection } from './postgres/connection.ts'
 import { migrate } from './postgres/migrate.ts'
 import { factsOf, placeOf, requireUsable, usingServer } from './postgres/server.ts'
@@ -73,7 +73,7 @@ export async function moveToPostgres(
       const report = auditOfSqlite(from, readAnchors(anchorsBeside(databasePath(dataDir))))
       const broken = report.checks.find(({ ok }) => !ok)
       if (broken) throw new StoreOpenError(`the ledger of ${dataDir} does not hold: ${broken.name}`)
-      return await usingServer(server, (to) => copy(from, to, server, report), deadlineMs)
+      return await usingServer(server, (to) => copy(from, to, { server, clock, before: report }), deadlineMs)
     } finally {
       from.close()
     }
@@ -95,11 +95,17 @@ function requireNoSpill(dataDir: string, now: number): void {
   }
 }
 
+interface CopyParts {
+  readonly server: DatabaseServer
+  readonly clock: () => number
+  /** What the audit of the file has found. */
+  readonly before: { readonly journalEntries: number; readonly headHash: string }
+}
+
 async function copy(
   from: Database,
   to: Connection,
-  server: DatabaseServer,
-  before: { readonly journalEntries: number; readonly headHash: string },
+  { server, clock, before }: CopyParts,
 ): Promise<MoveReport> {
   await to.run('BEGIN; LOCK TABLE account, chain, journal IN SHARE ROW EXCLUSIVE MODE')
   const tables = await tablesOf(to)
@@ -126,9 +132,11 @@ async function copy(
   const booked = from
     .query<{ applied_at: bigint }, [string]>('SELECT applied_at FROM migration WHERE name = ?')
     .get(actsBooked)
-  await to.send("INSERT INTO upkeep (name, at, value) VALUES ($1, $2, '{}')", [
+  await to.send("INSERT INTO upkeep (name, at, value) VALUES ($1, $2, '{}'), ($3, $4, '{}')", [
     actsBookedNote,
     booked?.applied_at ?? 0n,
+    movedNote,
+    BigInt(clock()),
   ])
   await closing.finish(to)
   const report = await auditOf(to)

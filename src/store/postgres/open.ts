@@ -24,6 +24,7 @@ import { Listener } from './listener.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlRequestReader } from '../sql/request-reader.ts'
+import { SqlUsage } from '../sql/usage-reports.ts'
 import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
@@ -83,6 +84,7 @@ type PostgresStore = Pick<
   | 'whenAccountsChange'
   | 'auditBeside'
   | 'requests'
+  | 'usage'
   | 'path'
   | 'anchor'
   | 'refreshAccounts'
@@ -178,6 +180,7 @@ export async function openOnPostgres(
     upkeep: new SqlUpkeep(tables),
     spending: new SqlSpending(tables),
     requests: new SqlRequestReader(tables),
+    usage: new SqlUsage(tables),
     leads: peers.leads,
     auditBeside: oneAtATime((day) => (day === undefined ? ledger.audit() : ledger.auditDay(day))),
     path: placeOf(server),

@@ -32,7 +32,7 @@ const modelsTogether = 64
 const longestPageMs = 200
 
 /** Conditions on the keys whose calls a viewer may see. */
-const keyIsIn = 'key IN LIST(?)'
+export const keyIsIn = 'key IN LIST(?)'
 export const keyOfMode = 'EXISTS (SELECT 1 FROM api_key WHERE api_key.id = key AND api_key.mode = ?)'
 
 /** The key and all that replaced it. */

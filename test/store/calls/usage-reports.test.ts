@@ -1,13 +1,20 @@
 // Reports of an installation with many keys: the groups that cost most and the rest, made beside the calls.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import type { UsageGroup, UsageOfDay, UsageQuery } from '../../../src/observe/call-log.ts'
+import { backUp } from '../../../src/store/backup.ts'
+import { moveToPostgres } from '../../../src/store/move.ts'
+import { PostgresTables } from '../../../src/store/postgres/tables.ts'
+import { SqlUsage } from '../../../src/store/sql/usage-reports.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { one, openReader } from '../../../src/store/sqlite/database/sqlite.ts'
 import { noon } from '../../credits/support.ts'
 import { fill, type Filled } from '../../scale/fill.ts'
+import { describeOnPostgres, freshDatabase } from '../../support/postgres.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 const scale = { calls: 12_000, keys: 1_500, accounts: 30, keysOfCustomer: 600, days: 6 }
@@ -211,4 +218,43 @@ test('keys are paged and searched, the newest first', async () => {
   await expect(
     accounts.pageKeys({ ...asked, account: filled.rareAccount, limit: 2, after: ids[5]! }),
   ).rejects.toThrow('cursor')
+})
+
+describeOnPostgres('an installation that has moved to PostgreSQL', () => {
+  let tables: PostgresTables
+  beforeAll(async () => {
+    const url = await freshDatabase('usage_reports')
+    const from = dir.join('moved')
+    mkdirSync(from)
+    backUp(dir.join('data'), join(from, 'weir.db'))
+    await moveToPostgres(from, { url }, { clock: () => noon })
+    tables = new PostgresTables({ server: url, connections: 1 })
+    await tables.open()
+  }, 60_000)
+  afterAll(() => tables.close())
+
+  test.each<[UsageGroup, Partial<UsageQuery>]>([
+    ['key', {}],
+    ['key', { from: span.from + dayMs, until: span.until - dayMs }],
+    ['key', { per: 'month' }],
+    ['key', { model: 'sim/model-1' }],
+    ['account', {}],
+    ['account', { model: 'sim/model-0', per: 'month' }],
+    ['model', { mode: 'test' }],
+    ['channel', {}],
+    ['provider', {}],
+    ['day', {}],
+    ['tag', { tagName: 'feature' }],
+  ])('reports by %s of %j what it did before', async (by, more) => {
+    const usage = new SqlUsage(tables)
+    // Of an installation nobody asks for one mode, of an account nobody for providers.
+    const whose = [...(more.mode ? [] : [undefined]), ...(by === 'provider' ? [] : [filled.customer])]
+    for (const account of whose) {
+      const query = queryOf(by, { ...more, ...(account === undefined ? {} : { account }) })
+      expect(await usage.report(query, 5)).toEqual(await store.usage.report(query, 5))
+      let text = ''
+      for await (const piece of usage.csv(query)) text += piece
+      expect(text.trimEnd().split('\r\n').slice(1)).toEqual(await csvOf(query))
+    }
+  })
 })

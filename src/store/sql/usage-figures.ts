@@ -1,6 +1,6 @@
 // Figures of usage: added up, taken from one another, and written as cells.
 
-import { formatUsd } from '../../../credits/money.ts'
+import { formatUsd } from '../../credits/money.ts'
 import {
   averageMs,
   type UsageFigures,
@@ -8,7 +8,7 @@ import {
   type UsageQuery,
   type UsageReport,
   type UsageSum,
-} from '../../../observe/call-log.ts'
+} from '../../observe/call-log.ts'
 
 export interface FiguresRow {
   readonly calls: bigint

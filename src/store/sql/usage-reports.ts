@@ -1,18 +1,17 @@
-// Reports of usage, made in short steps by whoever runs them: on the event loop if they are small, else in a thread.
+// Reports of usage, as work: on SQLite by whoever runs it, on the event loop if it is small, else in a thread.
 
-import type { Database, Statement } from 'bun:sqlite'
-import { groupTag } from '../../../conversation/tags.ts'
-import { dayMs, startOfDay, startOfMonth } from '../../../credits/calendar.ts'
-import { csvLine, csvLines } from '../../../text/csv.ts'
+import { groupTag } from '../../conversation/tags.ts'
+import { dayMs, startOfDay, startOfMonth } from '../../credits/calendar.ts'
+import { csvLine, csvLines } from '../../text/csv.ts'
 import {
+  type UsageReader,
   usageColumns,
   type UsageGroup,
   type UsageOfDay,
   type UsageQuery,
   type UsageReport,
   type UsageSum,
-} from '../../../observe/call-log.ts'
-import { one } from '../database/sqlite.ts'
+} from '../../observe/call-log.ts'
 import {
   byCost,
   cellsOf,
@@ -23,10 +22,17 @@ import {
   totalOf,
   withoutTag,
 } from './usage-figures.ts'
-import { keyOfMode, keysOfLine } from '../../sql/request-reader.ts'
+import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
+import {
+  type PieceWork,
+  sql,
+  type Statement,
+  type Step,
+  type StepResult,
+  type Tables,
+  type Work,
+} from './work.ts'
 
-/** After so long a report gives way to others, milliseconds. */
-const stepMs = 4
 /** Groups of a day that are read at once. Those of a month are sorted for each such page. */
 const groupsAtOnce = 1_000
 const groupsOfMonthAtOnce = 50_000
@@ -37,7 +43,7 @@ const boundsTried = 100
 /** Names of keys and accounts that one report remembers. */
 const labelsRemembered = 50_000
 
-type Value = string | number
+type Value = string | number | bigint
 type Condition = readonly [text: string, value: Value]
 
 function where(...conditions: Condition[]): { text: string; values: Value[] } {
@@ -57,8 +63,14 @@ interface Period {
   readonly until: number
 }
 
-const sums = `sum(calls) AS calls, sum(errors) AS errors, sum(input_tokens) AS input_tokens,
-  sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(charged) AS charged, sum(timed) AS timed, sum(ms) AS ms`
+/** A sum of integers is one, on either database. */
+const sumOf = (column: string) => `CAST(sum(${column}) AS bigint) AS ${column}`
+const figures = ['calls', 'errors', 'input_tokens', 'output_tokens', 'cost', 'charged', 'timed', 'ms']
+const sums = figures.map(sumOf).join(', ')
+const costAndCalls = `${sumOf('cost')}, ${sumOf('calls')}`
+/** Days of a month that are not asked for, and whether any is that is: each by a mask. */
+const otherDays = 'days & CAST(? AS bigint)'
+const hasDays = 'days & CAST(? AS bigint) <> 0'
 
 /** A group, and what it came to. */
 interface Ranked {
@@ -116,62 +128,95 @@ const labelsOf: Readonly<Partial<Record<UsageGroup | 'group', string>>> = {
   group: 'SELECT name AS label FROM account_group WHERE id = ?',
 }
 
-/** The report, at the end of its steps. */
-export function* reportSteps(
-  database: Database,
-  query: UsageQuery,
-  most: number,
-): Generator<undefined, UsageReport> {
-  const source = new UsageSource(database, query)
-  try {
-    if (tagOf(query) !== undefined) return yield* source.rankTags(most)
-    return source.hasManyGroups ? yield* source.rank(most) : yield* source.small(most)
-  } finally {
-    source.close()
+export class SqlUsage implements UsageReader {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
+    return this.#tables.reads(() => usageReport(query, most), signal)
+  }
+
+  csv(query: UsageQuery, signal?: AbortSignal): AsyncIterable<string> {
+    return this.#tables.pieces(() => usageCsv(query), signal)
   }
 }
 
-/** Every day and group as CSV. Each step is a piece of it, which may be empty. */
-export function* csvSteps(database: Database, query: UsageQuery): Generator<string, void> {
-  const source = new UsageSource(database, query)
-  try {
-    yield csvLine(usageColumns)
-    const cells = cellsOf(query.per)
-    for (const period of periodsOf(query))
-      for (const rows of source.pagesOf(period)) yield csvLines(usageColumns, rows.map(cells))
-  } finally {
-    source.close()
+export function* usageReport(query: UsageQuery, most: number): Work<UsageReport> {
+  const source = yield* UsageSource.of(query)
+  if (tagOf(query) !== undefined) return yield* source.rankTags(most)
+  return source.hasManyGroups ? yield* source.rank(most) : yield* source.small(most)
+}
+
+/** Every day and group as CSV. */
+export function* usageCsv(query: UsageQuery): PieceWork {
+  const source = yield* UsageSource.of(query)
+  yield csvLine(usageColumns)
+  const cells = cellsOf(query.per)
+  for (const period of periodsOf(query)) {
+    const pages = source.pagesOf(period)
+    for (let next = pages.next(); !next.done;)
+      next = isPage(next.value)
+        ? (yield csvLines(usageColumns, next.value.map(cells)), pages.next([]))
+        : pages.next(yield next.value)
   }
+}
+
+/** Work that gives pages of rows between its statements. */
+type Pages = Generator<Step | readonly UsageSum[], void, StepResult>
+
+function isPage(given: Step | readonly UsageSum[]): given is readonly UsageSum[] {
+  return Array.isArray(given)
+}
+
+/** The rows of all pages. */
+function* allOf(pages: Pages): Work<UsageSum[]> {
+  const rows: UsageSum[] = []
+  for (let next = pages.next(); !next.done;) {
+    const given = next.value
+    if (isPage(given)) {
+      rows.push(...given)
+      next = pages.next([])
+    } else next = pages.next(yield given)
+  }
+  return rows
+}
+
+const statements = new Map<string, Statement<unknown>>()
+
+/** One for each kind of question: there are few. */
+function statementOf<Row>(text: string): Statement<Row> {
+  const made = (statements.get(text) ?? sql<Row>(text)) as Statement<Row>
+  statements.set(text, made)
+  return made
+}
+
+function all<Row>(text: string, values: readonly Value[]): Work<readonly Row[]> {
+  return statementOf<Row>(text).all(...values)
 }
 
 /** Whether a report reads few rows: it needs no thread of its own. */
-export function isSmall(database: Database, query: UsageQuery, rows: number): boolean {
+export function* isSmall(query: UsageQuery, rows: number): Work<boolean> {
   const { from, until, account, key, line } = query
   const tag = tagOf(query)
+  const [who, whose] = account === undefined ? ['', []] : ['account = ? AND ', [account]]
   if (tag !== undefined) {
-    const [who, whose] = account === undefined ? ['', []] : ['account = ? AND ', [account]]
-    const tagged = one(
-      database,
-      `SELECT count(*) FROM (SELECT 1 FROM ${tableOf(query)} WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?)`,
-      ...whose,
-      tag,
-      from,
-      until,
-      rows + 1,
+    const [tagged] = yield* all<{ count: bigint }>(
+      `SELECT count(*) AS count FROM (SELECT 1 FROM ${tableOf(query)} WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?) AS some`,
+      [...whose, tag, from, until, rows + 1],
     )
-    if (Number(tagged) > rows) return false
+    if (Number(tagged!.count) > rows) return false
   }
   if (key !== undefined || line !== undefined) return true
-  const [table, who] = isOfTotals(query)
-    ? [isOfProviders(query) ? 'usage_provider' : 'usage_total', '']
-    : ['usage_day', account === undefined ? '' : 'account = ? AND ']
-  const bounds = account === undefined ? [from, until, rows + 1] : [account, from, until, rows + 1]
-  const counted = one(
-    database,
-    `SELECT count(*) FROM (SELECT 1 FROM ${table} WHERE ${who}day >= ? AND day < ? LIMIT ?)`,
-    ...bounds,
+  const isTotal = isOfTotals(query)
+  const table = isTotal ? (isOfProviders(query) ? 'usage_provider' : 'usage_total') : 'usage_day'
+  const [counted] = yield* all<{ count: bigint }>(
+    `SELECT count(*) AS count FROM (SELECT 1 FROM ${table} WHERE ${isTotal ? '' : who}day >= ? AND day < ? LIMIT ?) AS some`,
+    [...(isTotal ? [] : whose), from, until, rows + 1],
   )
-  return Number(counted) <= rows
+  return Number(counted!.count) <= rows
 }
 
 /** The name of the tag that a query is about. */
@@ -209,28 +254,24 @@ function isOfProviders({ by, provider }: UsageQuery): boolean {
 }
 
 class UsageSource {
-  readonly #database: Database
   readonly #query: UsageQuery
   readonly #table: Table
   /** Whose days are read; undefined for everybody's. */
   readonly #account: string | undefined
   /** Further conditions of the query. */
   readonly #filter: readonly Condition[]
-  readonly #statements = new Map<string, Statement<unknown, Value[]>>()
   readonly #labels = new Map<string, string | null>()
-  #since = performance.now()
 
-  constructor(database: Database, query: UsageQuery) {
-    this.#database = database
-    this.#query = { ...query, from: startOfDay(query.from) }
-    this.#table = tableOf(query)
-    this.#account = query.account ?? (query.key === undefined ? undefined : this.#ownerOf(query.key))
-    this.#filter = this.#filterOf(query)
+  static *of(query: UsageQuery): Work<UsageSource> {
+    const account = query.account ?? (query.key === undefined ? undefined : yield* ownerOf(query.key))
+    return new UsageSource(query, account, yield* filterOf(query))
   }
 
-  close(): void {
-    for (const statement of this.#statements.values()) statement.finalize()
-    this.#statements.clear()
+  private constructor(query: UsageQuery, account: string | undefined, filter: readonly Condition[]) {
+    this.#query = { ...query, from: startOfDay(query.from) }
+    this.#table = tableOf(query)
+    this.#account = account
+    this.#filter = filter
   }
 
   get hasManyGroups(): boolean {
@@ -243,11 +284,10 @@ class UsageSource {
   }
 
   /** Reads every group of every day. */
-  *small(most: number): Generator<undefined, UsageReport> {
+  *small(most: number): Work<UsageReport> {
     const rows: UsageSum[] = []
     for (const period of periodsOf(this.#query)) {
-      for (const page of this.pagesOf(period)) rows.push(...page)
-      if (this.#isLong()) yield
+      rows.push(...(yield* allOf(this.pagesOf(period))))
     }
     const { only } = this.#query
     const ofGroup = new Map<string, { cost: bigint; calls: number }>()
@@ -271,18 +311,17 @@ class UsageSource {
   }
 
   /** Ranks the groups first, so that only those are read that are shown. */
-  *rank(most: number): Generator<undefined, UsageReport> {
+  *rank(most: number): Work<UsageReport> {
     const { from, until } = this.#query
     const days = this.#byPeriod(
-      this.#account === undefined ? this.#totalDays() : this.#daysOf(this.#account, undefined),
+      this.#account === undefined ? yield* this.#totalDays() : yield* this.#daysOf(this.#account, undefined),
     )
-    if (this.#isLong()) yield
     const { only } = this.#query
     let { top, groups } =
       only === undefined
         ? ((yield* this.#rankMonths(most)) ?? (yield* this.#rankDays(most)))
-        : this.#rankOf(only)
-    const app = this.#account === undefined && this.#query.by === 'key' ? this.#totalDays('app') : []
+        : yield* this.#rankOf(only)
+    const app = this.#account === undefined && this.#query.by === 'key' ? yield* this.#totalDays('app') : []
     if (app.length > 0 && (only === undefined || only.includes(''))) {
       const { cost, calls } = totalOf(app)
       top = [...top, { group: '', account: undefined, cost, calls: BigInt(calls) }]
@@ -294,38 +333,39 @@ class UsageSource {
       const own =
         account === undefined
           ? app
-          : this.#daysOf(account, this.#query.by === 'key' ? group : undefined, [from, until])
-      for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: this.#labelOf(group) })
-      if (this.#isLong()) yield
+          : yield* this.#daysOf(account, this.#query.by === 'key' ? group : undefined, [from, until])
+      for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: yield* this.#labelOf(group) })
     }
     rows.sort((a, b) => a.day - b.day || (a.group < b.group ? -1 : 1))
     return reportOf(rows, days, groups - top.length)
   }
 
   /** Groups that are asked for by name, for a comparison: they are ranked already. */
-  #rankOf(only: readonly string[]): { readonly top: readonly Ranked[]; readonly groups: number } {
+  *#rankOf(only: readonly string[]): Work<{ readonly top: readonly Ranked[]; readonly groups: number }> {
     const byKey = this.#query.by === 'key'
-    const top = only
-      .filter((group) => group !== '' || (byKey && this.#account !== undefined))
-      .map((group): Ranked => {
-        const account = byKey ? (this.#account ?? this.#ownerOf(group)) : group
-        return { group, account: account ?? '', cost: 0n, calls: 0n }
-      })
+    const top: Ranked[] = []
+    for (const group of only) {
+      if (group === '' && !(byKey && this.#account !== undefined)) continue
+      const account = byKey ? (this.#account ?? (yield* ownerOf(group))) : group
+      top.push({ group, account: account ?? '', cost: 0n, calls: 0n })
+    }
     return { top, groups: top.length }
   }
 
   /** Looks at every day of every account. */
-  *#rankDays(
-    most: number,
-  ): Generator<undefined, { readonly top: readonly Ranked[]; readonly groups: number }> {
+  *#rankDays(most: number): Work<{ readonly top: readonly Ranked[]; readonly groups: number }> {
     let top: Ranked[] = []
     let groups = 0
-    for (const account of this.#account === undefined ? this.#accounts() : [this.#account]) {
-      const found = this.#rank(account, most)
+    let account = this.#account ?? (yield* this.#accountAfter(''))
+    while (account !== undefined) {
+      const found: { readonly top: readonly Ranked[]; readonly groups: number } = yield* this.#rank(
+        account,
+        most,
+      )
       groups += found.groups
       top.push(...found.top)
       if (top.length > 4 * most) top = top.toSorted(rank).slice(0, most)
-      if (this.#isLong()) yield
+      account = this.#account === undefined ? yield* this.#accountAfter(account) : undefined
     }
     return { top, groups }
   }
@@ -335,17 +375,16 @@ class UsageSource {
    * came to, so groups are looked at from the highest bound on, and no further than the last of the best. Undefined where
    * a condition is on what months do not tell, or too many bounds are close together.
    */
-  *#rankMonths(
-    most: number,
-  ): Generator<undefined, { readonly top: readonly Ranked[]; readonly groups: number } | undefined> {
+  *#rankMonths(most: number): Work<{ readonly top: readonly Ranked[]; readonly groups: number } | undefined> {
     if (this.#filter.length > 0) return undefined
     const { by, from, until } = this.#query
     const byKey = by === 'key'
     const limit = most + boundsLookedAt
     const months = monthsWithin(from, until)
     const { bounds, groups } =
-      byKey && months.length <= 2 ? this.#boundsOfKeys(months, limit) : this.#boundsOf(months, limit)
-    if (this.#isLong()) yield
+      byKey && months.length <= 2
+        ? yield* this.#boundsOfKeys(months, limit)
+        : yield* this.#boundsOf(months, limit)
     let top: Ranked[] = []
     let looked = 0
     for (const { account, key, other, ...bound } of bounds) {
@@ -353,108 +392,115 @@ class UsageSource {
       const last = top.length >= most ? top.at(-1) : undefined
       if (last !== undefined && rank(last, { ...bound, group, account }) < 0) return { top, groups }
       const sum =
-        other === 0n ? bound : totalOf(this.#daysOf(account, byKey ? key : undefined, [from, until]))
+        other === 0n ? bound : totalOf(yield* this.#daysOf(account, byKey ? key : undefined, [from, until]))
       top.push({ group, account, cost: sum.cost, calls: BigInt(sum.calls) })
       top = top.toSorted(rank).slice(0, most)
       // Bounds that hardly fall would be looked at to the last, and for nothing.
       if (++looked === most + boundsTried && bounds.length === limit && isAbove(bounds.at(-1)!, top.at(-1)!))
         return undefined
-      if (this.#isLong()) yield
     }
     return bounds.length < limit ? { top, groups } : undefined
   }
 
   /** Keys of one month, or of two that follow each other: looking one up in the other is quicker than sorting both. */
-  #boundsOfKeys(months: readonly AskedMonth[], limit: number): { bounds: Bound[]; groups: number } {
+  *#boundsOfKeys(
+    months: readonly AskedMonth[],
+    limit: number,
+  ): Work<{ bounds: readonly Bound[]; groups: number }> {
     const [[month, mask], [earlier, maskBefore]] = [months.at(-1)!, months.at(-2) ?? [0, 0]]
     const whose = this.#account === undefined ? "AND a.key <> ''" : 'AND a.account = ?'
     const own = this.#account === undefined ? [] : [this.#account]
-    const other = (rows: string, join: string, alone: string, values: readonly Value[]) => ({
-      bounds: this.#all<Bound>(
-        `SELECT ${rows} FROM usage_month AS a ${join} WHERE ${alone} ${whose} ORDER BY cost DESC, calls DESC, a.key
-         LIMIT ${limit}`,
+    const [isAsked, isAskedBefore] = [BigInt(mask), BigInt(maskBefore)]
+    const later = {
+      rows: `a.account, a.key, a.cost + coalesce(b.cost, 0) AS cost, a.calls + coalesce(b.calls, 0) AS calls,
+        (a.${otherDays}) | coalesce(b.${otherDays}, 0) AS other`,
+      join: `LEFT JOIN usage_month AS b ON b.month = ? AND b.account = a.account AND b.key = a.key AND b.${hasDays}`,
+      alone: `a.month = ? AND a.${hasDays}`,
+      given: [~isAsked, ~isAskedBefore, earlier, isAskedBefore],
+      values: [month, isAsked],
+    }
+    const sooner = {
+      rows: `a.account, a.key, a.cost, a.calls, a.${otherDays} AS other`,
+      join: '',
+      alone: `a.month = ? AND a.${hasDays} AND NOT EXISTS (SELECT 1 FROM usage_month AS b
+        WHERE b.month = ? AND b.account = a.account AND b.key = a.key AND b.${hasDays})`,
+      given: [~isAskedBefore],
+      values: [earlier, isAskedBefore, month, isAsked],
+    }
+    const found: Bound[] = []
+    let groups = 0
+    for (const { rows, join, alone, given, values } of earlier === 0 ? [later] : [later, sooner]) {
+      found.push(
+        ...(yield* all<Bound>(
+          `SELECT ${rows} FROM usage_month AS a ${join} WHERE ${alone} ${whose}
+           ORDER BY cost DESC, calls DESC, a.key LIMIT ?`,
+          [...given, ...values, ...own, limit],
+        )),
+      )
+      const [counted] = yield* all<{ groups: bigint }>(
+        `SELECT count(*) AS groups FROM usage_month AS a WHERE ${alone} ${whose}`,
         [...values, ...own],
-      ),
-      counted: `SELECT count(*) AS groups FROM usage_month AS a WHERE ${alone} ${whose}`,
-    })
-    const later = other(
-      `a.account, a.key, a.cost + coalesce(b.cost, 0) AS cost, a.calls + coalesce(b.calls, 0) AS calls,
-       (a.days & ~${mask}) | coalesce(b.days & ~${maskBefore}, 0) AS other`,
-      `LEFT JOIN usage_month AS b ON b.month = ${earlier} AND b.account = a.account AND b.key = a.key
-       AND b.days & ${maskBefore} <> 0`,
-      `a.month = ? AND a.days & ${mask} <> 0`,
-      [month],
-    )
-    const sooner = other(
-      `a.account, a.key, a.cost, a.calls, a.days & ~${maskBefore} AS other`,
-      '',
-      `a.month = ? AND a.days & ${maskBefore} <> 0 AND NOT EXISTS (SELECT 1 FROM usage_month AS b
-       WHERE b.month = ${month} AND b.account = a.account AND b.key = a.key AND b.days & ${mask} <> 0)`,
-      [earlier],
-    )
-    const groups = [later.counted, ...(earlier === 0 ? [] : [sooner.counted])].reduce(
-      (sum, sql, place) =>
-        sum + Number(this.#all<{ groups: bigint }>(sql, [[month, earlier][place]!, ...own])[0]!.groups),
-      0,
-    )
-    const bounds = [...later.bounds, ...sooner.bounds]
+      )
+      groups += Number(counted!.groups)
+    }
+    const bounds = found
       .toSorted((a, b) => rank({ ...a, group: a.key }, { ...b, group: b.key }))
       .slice(0, limit)
     return { bounds, groups }
   }
 
-  #boundsOf(months: readonly AskedMonth[], limit: number): { bounds: Bound[]; groups: number } {
+  *#boundsOf(
+    months: readonly AskedMonth[],
+    limit: number,
+  ): Work<{ bounds: readonly Bound[]; groups: number }> {
     const { by } = this.#query
     const columns = by === 'key' ? 'account, key' : 'account'
     const whose = this.#account === undefined ? (by === 'key' ? "AND key <> ''" : '') : 'AND account = ?'
-    const ofMonth = ([month, mask]: AskedMonth) =>
-      `SELECT account, key, sum(cost) AS cost, sum(calls) AS calls, max(days & ~${mask}) AS other FROM usage_month
-       WHERE month = ${month} AND days & ${mask} <> 0 ${whose} GROUP BY ${columns}`
-    const all = `FROM (${months.map(ofMonth).join(' UNION ALL ')}) GROUP BY ${columns}`
-    const values = months.flatMap(() => (this.#account === undefined ? [] : [this.#account]))
-    const bounds = this.#all<Bound>(
-      `SELECT account, key, sum(cost) AS cost, sum(calls) AS calls, max(other) AS other ${all}
-       ORDER BY cost DESC, calls DESC, ${by} LIMIT ${limit}`,
-      values,
+    const named = by === 'key' ? 'account, key' : "account, '' AS key"
+    const ofMonth = `SELECT ${named}, ${costAndCalls}, max(${otherDays}) AS other FROM usage_month
+       WHERE month = ? AND ${hasDays} ${whose} GROUP BY ${columns}`
+    const sumsOfAll = `FROM (${months.map(() => ofMonth).join(' UNION ALL ')}) AS months GROUP BY ${columns}`
+    const own = this.#account === undefined ? [] : [this.#account]
+    const values = months.flatMap(([month, mask]) => [~BigInt(mask), month, BigInt(mask), ...own])
+    const bounds = yield* all<Bound>(
+      `SELECT ${named}, ${costAndCalls}, max(other) AS other ${sumsOfAll}
+       ORDER BY cost DESC, calls DESC, ${by} LIMIT ?`,
+      [...values, limit],
     )
     if (bounds.length < limit) return { bounds, groups: bounds.length }
-    const [counted] = this.#all<{ groups: bigint }>(
-      `SELECT count(*) AS groups FROM (SELECT 1 ${all})`,
+    const [counted] = yield* all<{ groups: bigint }>(
+      `SELECT count(*) AS groups FROM (SELECT 1 AS one ${sumsOfAll}) AS every`,
       values,
     )
     return { bounds, groups: Number(counted!.groups) }
   }
 
   /** Of the calls with a tag. The database ranks them, since there may be a value for each person. */
-  *rankTags(most: number): Generator<undefined, UsageReport> {
+  *rankTags(most: number): Work<UsageReport> {
     const { by, from, until, tag } = this.#query
     const { text, values } = this.#where(...within(from, until))
     const tagged = this.#byPeriod(
-      this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day ORDER BY day`, values),
+      yield* this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day ORDER BY day`, values),
     )
     // In the same moment: a call that is counted in between would have no tag.
-    const whole = by === 'tag' && tag === undefined ? endOf(this.#wholeDays()) : undefined
-    if (this.#isLong()) yield
+    const whole = by === 'tag' && tag === undefined ? yield* this.#wholeDays() : undefined
     const named = namesIn[this.#table][by]
     const { only } = this.#query
-    const asked = only === undefined ? '' : 'AND named IN (SELECT value FROM json_each(?))'
-    const top = this.#all<{ named: string; groups: bigint }>(
-      `SELECT ${named} AS named, sum(cost) AS cost, sum(calls) AS calls, count(*) OVER () AS groups FROM ${this.#table}
-       WHERE ${text} ${asked} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ${most}`,
-      only === undefined ? values : [...values, JSON.stringify(only)],
+    const asked = only === undefined ? '' : `AND ${named} IN LIST(?)`
+    const top = yield* all<{ named: string; groups: bigint }>(
+      `SELECT ${named} AS named, ${costAndCalls}, count(*) OVER () AS groups FROM ${this.#table}
+       WHERE ${text} ${asked} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ?`,
+      [...values, ...(only === undefined ? [] : [JSON.stringify(only)]), most],
     )
-    if (this.#isLong()) yield
     const rows: UsageSum[] = []
     const days = JSON.stringify(daysWithin(from, until))
     for (const { named: group } of top) {
       const one = this.#where([`${named} = ?`, group])
-      const own = this.#days(
-        `FROM (SELECT value AS named FROM json_each(?)) AS asked CROSS JOIN ${this.#table} ON ${this.#table}.day = asked.named
-         WHERE ${one.text} GROUP BY day ORDER BY day`,
+      const own = yield* this.#days(
+        `FROM ${this.#table} WHERE day IN NUMBERS(?) AND ${one.text} GROUP BY day ORDER BY day`,
         [days, ...one.values],
       )
-      for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: this.#labelOf(group) })
-      if (this.#isLong()) yield
+      for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: yield* this.#labelOf(group) })
     }
     const hidden = Number(top[0]?.groups ?? 0n) - top.length
     if (whole !== undefined) rows.push(...withoutTag(whole, tagged))
@@ -463,19 +509,15 @@ class UsageSource {
   }
 
   /** All calls that the query would be about without its tag. */
-  *#wholeDays(period?: Period): Generator<undefined, readonly UsageOfDay[]> {
+  *#wholeDays(period?: Period): Work<readonly UsageOfDay[]> {
     const { from, until } = period ?? this.#query
     const query: UsageQuery = { ...this.#query, from, until, by: 'day', tagName: undefined }
-    const source = new UsageSource(this.#database, query)
-    try {
-      return (yield* source.small(1)).rows
-    } finally {
-      source.close()
-    }
+    const source = yield* UsageSource.of(query)
+    return (yield* source.small(1)).rows
   }
 
   /** The groups of a day or a month, a page at a time. */
-  *pagesOf(period: Period): Generator<readonly UsageSum[]> {
+  *pagesOf(period: Period): Pages {
     const { by } = this.#query
     if (tagOf(this.#query) !== undefined) {
       yield* this.#pagesOfTags(period)
@@ -484,19 +526,19 @@ class UsageSource {
     if (!this.hasManyGroups) {
       if (this.#account === undefined && this.#table === 'usage_day') return
       const { text, values } = this.#where(...during(period))
-      const rows = this.#all<GroupRow>(
+      const rows = yield* all<GroupRow>(
         `SELECT ${namesIn[this.#table][by]} AS name, '' AS account, ${sums} FROM ${this.#table} WHERE ${text}
          GROUP BY name ORDER BY name`,
         values,
       )
-      const found = rows.map((row) => this.#sumOf(row, period.name))
+      const found = yield* this.#sumsOf(rows, period)
       if (found.length > 0) yield found
       if (by === 'provider' && this.#query.provider === undefined)
-        yield withoutTag(endOf(this.#wholeDays(period)), daysOf(found))
+        yield withoutTag(yield* this.#wholeDays(period), daysOf(found))
       return
     }
     if (this.#account === undefined && by === 'key') {
-      const app = this.#byPeriod(this.#totalDays('app', [period.from, period.until]))
+      const app = this.#byPeriod(yield* this.#totalDays('app', [period.from, period.until]))
       if (app.length > 0) yield app.map((figures) => ({ ...figures, group: '', label: null }))
     }
     // In the order of the index: a page of it is found at once, and nothing is sorted.
@@ -505,7 +547,7 @@ class UsageSource {
     const noApp = this.#account === undefined && by === 'key' ? "key <> ''" : 'true'
     // Nothing comes before the app's own calls, whose key is empty.
     let place = this.#account === undefined ? columns.map(() => '') : undefined
-    const month = this.#wholeMonth(period)
+    const month = yield* this.#wholeMonth(period)
     const [table, days] =
       month === undefined
         ? (['usage_day', during(period)] as const)
@@ -514,13 +556,13 @@ class UsageSource {
     const atOnce = isInOrder ? groupsAtOnce : groupsOfMonthAtOnce
     for (;;) {
       const { text, values } = this.#where(...days)
-      const rows = this.#all<GroupRow>(
-        `SELECT ${by} AS name, account, ${sums} FROM ${table} WHERE ${text} AND ${noApp}
+      const rows = yield* all<GroupRow>(
+        `SELECT ${by} AS name, ${columns.includes('account') ? 'account' : 'min(account) AS account'}, ${sums} FROM ${table} WHERE ${text} AND ${noApp}
          ${place === undefined ? '' : `AND ${after}`}
-         GROUP BY ${columns.join(', ')} ORDER BY ${columns.join(', ')} LIMIT ${atOnce}`,
-        [...values, ...(place ?? [])],
+         GROUP BY ${columns.join(', ')} ORDER BY ${columns.join(', ')} LIMIT ?`,
+        [...values, ...(place ?? []), atOnce],
       )
-      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, period.name))
+      if (rows.length > 0) yield yield* this.#sumsOf(rows, period)
       const last = rows.at(-1)
       if (rows.length < atOnce || last === undefined) return
       place = columns.length === 1 ? [last.name] : [last.account, last.name]
@@ -528,59 +570,59 @@ class UsageSource {
   }
 
   /** The month of which all days with calls are asked for: what it came to is written already. */
-  #wholeMonth(period: Period): number | undefined {
+  *#wholeMonth(period: Period): Work<number | undefined> {
     if (isOneDay(period) || this.#filter.length > 0) return undefined
     const [asked, ...more] = monthsWithin(period.from, period.until)
     if (asked === undefined || more.length > 0) return undefined
     const [month, mask] = asked
     const { text, values } = this.#where(['month = ?', month])
-    const others = this.#all(
-      `SELECT 1 FROM usage_month WHERE ${text} AND days & ~${mask} <> 0 LIMIT 1`,
-      values,
+    const others = yield* all<unknown>(
+      `SELECT 1 AS one FROM usage_month WHERE ${text} AND ${hasDays} LIMIT 1`,
+      [...values, ~BigInt(mask)],
     )
     return others.length === 0 ? month : undefined
   }
 
-  *#pagesOfTags(period: Period): Generator<readonly UsageSum[]> {
+  *#pagesOfTags(period: Period): Pages {
     const { by, tag } = this.#query
     const { text, values } = this.#where(...during(period))
     if (by === 'tag' && tag === undefined) {
-      const [whole] = endOf(this.#wholeDays(period))
-      const tagged = this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day`, values)
+      const [whole] = yield* this.#wholeDays(period)
+      const tagged = yield* this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day`, values)
       if (whole !== undefined) yield withoutTag([whole], this.#byPeriod(tagged))
     }
     const named = namesIn[this.#table][by]
     const atOnce = isOneDay(period) ? groupsAtOnce : groupsOfMonthAtOnce
     let after: string | undefined
     for (;;) {
-      const rows: GroupRow[] = this.#all<GroupRow>(
+      const rows: readonly GroupRow[] = yield* all<GroupRow>(
         `SELECT ${named} AS named, ${named} AS name, '' AS account, ${sums} FROM ${this.#table} WHERE ${text}
-         ${after === undefined ? '' : `AND ${named} > ?`} GROUP BY named ORDER BY named LIMIT ${atOnce}`,
-        after === undefined ? values : [...values, after],
+         ${after === undefined ? '' : `AND ${named} > ?`} GROUP BY named ORDER BY named LIMIT ?`,
+        [...values, ...(after === undefined ? [] : [after]), atOnce],
       )
-      if (rows.length > 0) yield rows.map((row) => this.#sumOf(row, period.name))
+      if (rows.length > 0) yield yield* this.#sumsOf(rows, period)
       after = rows.at(-1)?.name
       if (rows.length < atOnce) return
     }
   }
 
-  #rank(account: string, most: number): { readonly top: readonly Ranked[]; readonly groups: number } {
+  *#rank(account: string, most: number): Work<{ readonly top: readonly Ranked[]; readonly groups: number }> {
     const { by } = this.#query
     const { text, values } = this.#ofAccount(account)
     if (by === 'account') {
-      const [row] = this.#all<{ cost: bigint | null; calls: bigint | null }>(
-        `SELECT sum(cost) AS cost, sum(calls) AS calls FROM usage_day WHERE ${text}`,
+      const [row] = yield* all<{ cost: bigint | null; calls: bigint | null }>(
+        `SELECT ${costAndCalls} FROM usage_day WHERE ${text}`,
         values,
       )
       if (!row || row.cost === null || row.calls === null) return { top: [], groups: 0 }
       return { top: [{ group: account, account, cost: row.cost, calls: row.calls }], groups: 1 }
     }
     const noApp = this.#account === undefined ? "AND key <> ''" : ''
-    const rows = this.#all<{ name: string; cost: bigint; calls: bigint; groups: bigint }>(
-      `SELECT key AS name, sum(cost) AS cost, sum(calls) AS calls, count(*) OVER () AS groups FROM usage_day
+    const rows = yield* all<{ name: string; cost: bigint; calls: bigint; groups: bigint }>(
+      `SELECT key AS name, ${costAndCalls}, count(*) OVER () AS groups FROM usage_day
        WHERE ${text} ${noApp} GROUP BY key ORDER BY cost DESC, calls DESC, key
-       LIMIT ${most}`,
-      values,
+       LIMIT ?`,
+      [...values, most],
     )
     return {
       top: rows.map(({ name, cost, calls }) => ({ group: name, account, cost, calls })),
@@ -588,39 +630,34 @@ class UsageSource {
     }
   }
 
-  /** Those that have ever called anything. */
-  *#accounts(): Generator<string> {
-    let last: string | undefined = ''
-    while (last !== undefined) {
-      const [row]: { account: string }[] = this.#all<{ account: string }>(
-        'SELECT account FROM usage_day WHERE account > ? ORDER BY account LIMIT 1',
-        [last],
-      )
-      last = row?.account
-      if (last !== undefined) yield last
-    }
+  /** The next account that has ever called anything. */
+  *#accountAfter(account: string): Work<string | undefined> {
+    const [row] = yield* all<{ account: string }>(
+      'SELECT account FROM usage_day WHERE account > ? ORDER BY account LIMIT 1',
+      [account],
+    )
+    return row?.account
   }
 
   /** The days of an account, or of one of its keys: where the days are named, each is found by itself. */
-  #daysOf(account: string, key: string | undefined, span?: readonly [number, number]): UsageOfDay[] {
+  *#daysOf(account: string, key: string | undefined, span?: readonly [number, number]): Work<UsageOfDay[]> {
     if (key === undefined || span === undefined) {
       const { text, values } = this.#ofAccount(account)
-      return this.#days(`FROM usage_day WHERE ${text} GROUP BY day ORDER BY day`, values)
+      return yield* this.#days(`FROM usage_day WHERE ${text} GROUP BY day ORDER BY day`, values)
     }
     const named = daysWithin(...span)
     const { text, values } = where(['account = ?', account], ['usage_day.key = ?', key], ...this.#filter)
-    return this.#days(
-      `FROM (SELECT value AS named FROM json_each(?)) CROSS JOIN usage_day ON usage_day.day = named
-       WHERE ${text} GROUP BY day ORDER BY day`,
-      [JSON.stringify(named), ...values],
-    )
+    return yield* this.#days(`FROM usage_day WHERE day IN NUMBERS(?) AND ${text} GROUP BY day ORDER BY day`, [
+      JSON.stringify(named),
+      ...values,
+    ])
   }
 
   /** The days of the whole installation, or of the app of all accounts alone. */
-  #totalDays(
+  *#totalDays(
     channel?: 'app',
     [from, until]: readonly [number, number] = [this.#query.from, this.#query.until],
-  ): UsageOfDay[] {
+  ): Work<UsageOfDay[]> {
     const conditions: Condition[] = [
       ['day >= ?', from],
       ['day < ?', until],
@@ -628,11 +665,11 @@ class UsageSource {
     if (channel !== undefined) conditions.push(['channel = ?', channel])
     if (this.#query.model !== undefined) conditions.push(['model = ?', this.#query.model])
     const { text, values } = where(...conditions)
-    return this.#days(`FROM usage_total WHERE ${text} GROUP BY day ORDER BY day`, values)
+    return yield* this.#days(`FROM usage_total WHERE ${text} GROUP BY day ORDER BY day`, values)
   }
 
-  #days(from: string, values: readonly Value[]): UsageOfDay[] {
-    return this.#all<DayRow>(`SELECT day, ${sums} ${from}`, values).map((row) => ({
+  *#days(from: string, values: readonly Value[]): Work<UsageOfDay[]> {
+    return (yield* all<DayRow>(`SELECT day, ${sums} ${from}`, values)).map((row) => ({
       day: Number(row.day),
       ...figuresOf(row),
     }))
@@ -657,55 +694,45 @@ class UsageSource {
     return where(['account = ?', account], ['day >= ?', from], ['day < ?', until], ...this.#filter)
   }
 
-  #filterOf(query: UsageQuery): Condition[] {
-    const { key, line, mode, model, tag } = query
-    const filter: Condition[] = []
-    if (query.provider !== undefined) filter.push(['provider = ?', query.provider])
-    const name = tagOf(query)
-    if (name !== undefined) filter.push(['tag = ?', name])
-    if (tag !== undefined) filter.push(['value = ?', tag.value])
-    if (key !== undefined) filter.push(['key = ?', key])
-    if (line !== undefined) {
-      const keys = this.#all<{ id: string }>(keysOfLine.text, [line])
-      filter.push(['key IN (SELECT value FROM json_each(?))', JSON.stringify(keys.map(({ id }) => id))])
-    }
-    if (mode !== undefined) filter.push([keyOfMode, mode])
-    if (model !== undefined) filter.push(['model = ?', model])
-    return filter
+  *#sumsOf(rows: readonly GroupRow[], { name: day }: Period): Work<UsageSum[]> {
+    const found: UsageSum[] = []
+    for (const row of rows)
+      found.push({ day, group: row.name, label: yield* this.#labelOf(row.name), ...figuresOf(row) })
+    return found
   }
 
-  #sumOf(row: GroupRow, day: number): UsageSum {
-    return { day, group: row.name, label: this.#labelOf(row.name), ...figuresOf(row) }
-  }
-
-  #labelOf(group: string): string | null {
+  *#labelOf(group: string): Work<string | null> {
     const { by, tagName } = this.#query
     const source = by === 'tag' && tagName === groupTag ? labelsOf.group : labelsOf[by]
     if (group === '' || source === undefined) return null
     const known = this.#labels.get(group)
     if (known !== undefined) return known
-    const [row] = this.#all<{ label: string }>(source, [group])
+    const [row] = yield* all<{ label: string }>(source, [group])
     const label = row?.label ?? null
     if (this.#labels.size < labelsRemembered) this.#labels.set(group, label)
     return label
   }
+}
 
-  #ownerOf(key: string): string | undefined {
-    return this.#all<{ account: string }>('SELECT account FROM api_key WHERE id = ?', [key])[0]?.account
+function* filterOf(query: UsageQuery): Work<readonly Condition[]> {
+  const { key, line, mode, model, tag } = query
+  const filter: Condition[] = []
+  if (query.provider !== undefined) filter.push(['provider = ?', query.provider])
+  const name = tagOf(query)
+  if (name !== undefined) filter.push(['tag = ?', name])
+  if (tag !== undefined) filter.push(['value = ?', tag.value])
+  if (key !== undefined) filter.push(['key = ?', key])
+  if (line !== undefined) {
+    const keys = yield* keysOfLine.all(line)
+    filter.push([keyIsIn, JSON.stringify(keys.map(({ id }) => id))])
   }
+  if (mode !== undefined) filter.push([keyOfMode, mode])
+  if (model !== undefined) filter.push(['model = ?', model])
+  return filter
+}
 
-  #all<Row>(sql: string, values: readonly Value[]): Row[] {
-    let statement = this.#statements.get(sql)
-    if (!statement) this.#statements.set(sql, (statement = this.#database.prepare<unknown, Value[]>(sql)))
-    return statement.all(...values) as Row[]
-  }
-
-  #isLong(): boolean {
-    const now = performance.now()
-    if (now - this.#since < stepMs) return false
-    this.#since = now
-    return true
-  }
+function* ownerOf(key: string): Work<string | undefined> {
+  return (yield* all<{ account: string }>('SELECT account FROM api_key WHERE id = ?', [key]))[0]?.account
 }
 
 function within(from: number, until: number): Condition[] {
@@ -737,14 +764,6 @@ function monthsWithin(from: number, until: number): AskedMonth[] {
     masks.set(month, (masks.get(month) ?? 0) + 2 ** ((day - month) / dayMs))
   }
   return [...masks]
-}
-
-/** Takes all steps at once. */
-function endOf<T>(steps: Generator<undefined, T>): T {
-  for (;;) {
-    const step = steps.next()
-    if (step.done) return step.value
-  }
 }
 
 /** Whether a group of this bound could have a place above one of those that are shown. */
