@@ -28,6 +28,10 @@ export interface BackgroundStore {
   /** Keeps events, JSON texts in one line each, of which the first has this sequence number. Durable with the next commit. */
   append(id: string, from: number, events: readonly string[]): void
   end(id: string, status: 'ended' | 'cancelled'): Promise<void>
+  /** Asks whichever process makes one to end it. */
+  cancel(id: string): Promise<void>
+  /** undefined where there is none, or none any more. */
+  statusOf(id: string): Awaitable<BackgroundRecord['status'] | undefined>
   /** undefined if it never existed, has expired, was deleted, or may not be seen by the caller. */
   find(viewer: ResponseViewer, id: string): Awaitable<BackgroundRecord | undefined>
   /** The kept events behind this sequence number; all of them behind -1. */
@@ -46,6 +50,8 @@ export interface BackgroundStore {
 
 /** Events are written together that come within this time, milliseconds. */
 const writeEveryMs = 250
+/** How often it is looked at what other processes have been asked or have made, milliseconds. */
+export const lookEveryMs = 250
 
 export interface BackgroundLimits {
   /** Responses of one account that may be under way. */
@@ -82,7 +88,23 @@ export class BackgroundResponses {
         retryAfterMs: 5_000,
       })
     this.#running.set(running.id, running)
-    void running.ended.then(() => this.#running.delete(running.id))
+    const looking = setInterval(() => void this.#heed(running), lookEveryMs)
+    looking.unref()
+    void running.ended.then(() => {
+      clearInterval(looking)
+      this.#running.delete(running.id)
+    })
+  }
+
+  /** Ends a response that another process was asked to cancel or to delete. */
+  async #heed(running: Running): Promise<void> {
+    try {
+      const status = await this.store.statusOf(running.id)
+      if (status === 'cancelled') running.cancel()
+      else if (status === undefined) await running.drop()
+    } catch {
+      // While the store is out nobody can be asked, either.
+    }
   }
 }
 

@@ -13,6 +13,7 @@ import {
   type BackgroundRecord,
   type BackgroundResponses,
   failedEvent,
+  lookEveryMs,
   Running,
 } from '../../responses/background.ts'
 import { framesOf, ownRequest } from '../intake/own-request.ts'
@@ -183,16 +184,18 @@ export async function shownInBackground({ background, record }: InBackground): P
 
 /**
  * POST /v1/responses/{id}/cancel: ends a response in the background, which is charged for what it came to. Resolves when
- * it has ended; one that has ended before stays as it is. Throws `invalid_request` for one of the foreground.
+ * it has ended, or when the process that makes it will; one that has ended before stays as it is. Throws `invalid_request` for one of the foreground.
  */
 export async function cancelInBackground(found: InBackground | undefined): Promise<void> {
   if (found === undefined)
     throw new GatewayError('invalid_request', {
       message: 'Only a response that is made in the background can be cancelled.',
     })
-  const running = found.background.running(found.record.id)
-  running?.cancel()
-  await running?.ended
+  const { background, record } = found
+  const running = background.running(record.id)
+  if (running === undefined) return background.store.cancel(record.id)
+  running.cancel()
+  await running.ended
 }
 
 /** The events behind a sequence number, as they were and as they come, until the last; a comment in each `keepaliveMs`. */
@@ -208,13 +211,23 @@ export function eventStream(
         const send = (events: readonly string[]) => {
           for (const bytes of bytesOf(events.map(frameOf))) controller.enqueue(bytes)
         }
-        for (;;) {
+        for (let waitedMs = 0; ;) {
           const running = background.running(record.id)
           if (running === undefined) {
-            // It is over: what is left of it is in the store.
-            send(await background.store.events(record.id, place - 1))
-            controller.close()
-            return
+            // It is over, or another process makes it: what there is of it is in the store.
+            const status = await background.store.statusOf(record.id)
+            const events = await background.store.events(record.id, place - 1)
+            place += events.length
+            send(events)
+            if (status !== 'running') controller.close()
+            if (status !== 'running' || events.length > 0) return
+            if (waitedMs >= keepaliveMs) {
+              controller.enqueue(keepaliveComment)
+              return
+            }
+            await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+            waitedMs += lookEveryMs
+            continue
           }
           const data = running.events[place]
           if (data !== undefined) {

@@ -42,6 +42,16 @@ export class SqlBackground implements BackgroundStore {
     await this.#tables.persist(id, () => background.end.run(status, id))
   }
 
+  async cancel(id: string): Promise<void> {
+    await this.#tables.admit(() => background.cancel.run(id))
+  }
+
+  statusOf(id: string): Awaitable<BackgroundRecord['status'] | undefined> {
+    return this.#tables.do(function* () {
+      return (yield* background.status.first(id))?.status
+    })
+  }
+
   find({ account, line, mode }: ResponseViewer, id: string): Awaitable<BackgroundRecord | undefined> {
     const now = this.#process.clock()
     return this.#tables.do(function* () {
@@ -120,6 +130,8 @@ const background = {
      ON CONFLICT (response, "from") DO UPDATE SET lines = excluded.lines`,
   ),
   end: sql('UPDATE background SET status = ? WHERE id = ?'),
+  cancel: sql("UPDATE background SET status = 'cancelled' WHERE id = ? AND status = 'running'"),
+  status: sql<Row<'background', 'status'>>('SELECT status FROM background WHERE id = ?'),
   find: sql<Row<'background'>>(
     `SELECT * FROM background WHERE account = ?1 AND id = ?2 AND expires_at > ?3
      AND ${madeByKey('background.key', '?4', '?5')}`,
