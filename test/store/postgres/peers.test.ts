@@ -110,7 +110,7 @@ describeOnPostgres('the processes of one ledger', () => {
   test('calls of one that lives are its own business, whatever their leases say', async () => {
     const running = new Set<string>(['busy'])
     const one = await open('one', { isRunning: (call) => running.has(call) })
-    const two = await open('two')
+    const two = await open('two', { peers: hasten })
     await one.ledger.grant(grantOf('g', usd(10)))
     for (const call of ['busy', 'left', 'late'])
       await one.ledger.hold(
