@@ -72,4 +72,6 @@ test('a second server on a data directory is refused with the first one’s proc
   expect(await until(() => openCalls(dataDir) === 1, 5_000)).toBe(true)
   again.abort()
   await retried
+  // With its key the call goes on without its client, and would hold up the end of its server.
+  await third.kill()
 }, 60_000)
