@@ -760,4 +760,22 @@ CREATE TRIGGER group_member_changed AFTER INSERT OR UPDATE OR DELETE ON group_me
     name: '0013_background_owner',
     sql: `ALTER TABLE "background" ADD COLUMN "owner" text COLLATE "C";CREATE INDEX "background_running" ON "background" USING btree ("owner") WHERE status = 'running';`,
   },
+  {
+    name: '0014_outcomes_and_tags',
+    sql: `DROP INDEX "request_log_outcome";CREATE INDEX "request_log_outcome" ON "request_log" USING btree ((case when provider is null and status < 500 then 1 else 0 end),"at") WHERE code is not null;
+CREATE FUNCTION request_log_tags() RETURNS trigger LANGUAGE plpgsql AS \$\$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO request_tag (tag, value, at, seq, account)
+      SELECT each.key, each.value, new.at, new.seq, new.account FROM json_each_text(new.tags::json) AS each;
+  ELSE
+    DELETE FROM request_tag USING json_each_text(old.tags::json) AS each
+      WHERE tag = each.key AND request_tag.value = each.value AND at = old.at AND seq = old.seq;
+  END IF;
+  RETURN NULL;
+END \$\$;
+CREATE TRIGGER "request_log_tags" AFTER INSERT ON "request_log" FOR EACH ROW WHEN (new.tags IS NOT NULL) EXECUTE FUNCTION request_log_tags();
+CREATE TRIGGER "request_log_no_tags" AFTER DELETE ON "request_log" FOR EACH ROW WHEN (old.tags IS NOT NULL) EXECUTE FUNCTION request_log_tags();
+`,
+  },
 ]

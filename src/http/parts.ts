@@ -341,7 +341,7 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   /** What has happened since the start. */
   readonly metrics: Pick<CallMetrics, 'text'>
   /** How the store is doing. Throws `store_unavailable`. */
-  readonly figures: () => StoreFigures
+  readonly figures: () => Awaitable<StoreFigures>
   readonly upkeep: Pick<UpkeepStore, 'findNote'>
   /** How the request log is sent elsewhere; undefined while it is not. */
   readonly logExport: () => Promise<

@@ -22,13 +22,14 @@ import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
-import { SqliteRequestLog, SqliteSignatures } from './sqlite/calls/buffered-rows.ts'
+import { SqlSignatures } from './sql/signatures.ts'
+import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
 import { SqlRequestReader } from './sql/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { SqlSubscriptions, SqlVouchers } from './sql/vouchers.ts'
 import { SqlPayments } from './sql/top-ups.ts'
 import { SqlWebhooks } from './sql/webhooks.ts'
-import { logOf, QueuedTables } from './sqlite/database/tables.ts'
+import { logOf, QueuedTables, SqliteTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'
@@ -137,7 +138,12 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
   )
   const times = options.retention ?? defaultRetention
-  const signatures = new SqliteSignatures(database, clock, times.signaturesMs)
+  const plain = new SqliteTables(database)
+  const signatures = new SqlSignatures({ tables: plain, clock, livesMs: times.signaturesMs })
+  const signatureRows = {
+    write: () => plain.drive(signatures.write()),
+    onCommitted: () => signatures.onWritten(),
+  }
   // An empty transaction is enough: it writes the buffered rows too.
   const usage = new UsageDays(database, ({ cost, charged, ...added }, error) =>
     notice?.(usageMessage, { ...added, cost: formatUsd(cost), charged: formatUsd(charged), error }),
@@ -151,7 +157,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     time: { clock, backMs, stepped: (behindMs) => notice?.(clockMessage, { behind_ms: behindMs }) },
     limits: { ...defaultGroupLimits, ...options.group },
     usage,
-    bufferedRows: [requestLog, signatures],
+    bufferedRows: [requestLog, signatureRows],
     isDead,
     isRunning: (call) => options.isRunning?.(call) === true,
     committed: (head) => anchors.onCommitted(head),

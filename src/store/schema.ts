@@ -323,7 +323,7 @@ function recordTables(c: typeof columns) {
       c.partialIndex(
         'request_log_outcome',
         sql`code is not null`,
-        sql`(provider is null and status < 500)`,
+        c.flagOf(sql`provider is null and status < 500`),
         t.at,
       ),
     ],

@@ -67,7 +67,7 @@ export interface Store {
   /** What all gateways count together; undefined where there can be only one. */
   readonly limits?: LimitsOfAll | undefined
   /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
-  figures(): StoreFigures
+  figures(): Awaitable<StoreFigures>
   /**
    * Audits the ledger, or one UTC day of it, while calls are served. One audit runs at a time: the same request shares its
    * report, another is refused with `rate_limit_exceeded`.

@@ -16,7 +16,7 @@ export async function metrics(parts: HttpParts, request: Request): Promise<Respo
   await operatorOf(parts, request)
   const { ledger, chat, ready, sockets, upkeep } = parts
   const writable = await ledger.writable()
-  const figures = parts.figures()
+  const figures = await parts.figures()
   const health = await Promise.all(
     Array.from(chat.providers.values(), async (provider) => ({
       id: provider.id,

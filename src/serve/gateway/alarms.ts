@@ -298,7 +298,7 @@ export class Alarms {
   }
 
   async #disk({ disk_free_percent: least }: AlarmConfig): Promise<readonly AlarmFinding[]> {
-    const { diskBytes, diskFreeBytes } = this.#parts.store.figures()
+    const { diskBytes, diskFreeBytes } = await this.#parts.store.figures()
     if (diskBytes === 0 || 100 * diskFreeBytes >= diskBytes * least) return []
     const percent = Math.floor((100 * diskFreeBytes) / diskBytes)
     return [
@@ -314,7 +314,7 @@ export class Alarms {
   }
 
   async #webhooks({ webhooks_waiting: most }: AlarmConfig): Promise<readonly AlarmFinding[]> {
-    const { webhooksWaiting } = this.#parts.store.figures()
+    const { webhooksWaiting } = await this.#parts.store.figures()
     if (most === 0 || webhooksWaiting <= most) return []
     return [
       {

@@ -1,12 +1,9 @@
 // What the commands of a group write besides wallets, gathered as rows of the group's statement.
 
-import { groupTag, tagsOf } from '../../conversation/tags.ts'
-import { startOfDay, startOfMonth } from '../../credits/calendar.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import type { CallChange, Leg, OpenCall, TransactionKind } from '../../credits/wallet.ts'
 import type { CallEnd, GroupWrites } from '../ledger-core.ts'
 import {
-  bitOfDay,
   checkpointText,
   doneBy,
   groupText,
@@ -14,28 +11,12 @@ import {
   isDone,
   pinsText,
   receiptText,
-  type UsageAdded,
   usageAddedBy,
 } from '../ledger-rows.ts'
 import { type Chain, GroupRows, type Told } from './group.ts'
 import type { CorrectionRow } from './load.ts'
+import { UsageRows } from './usage-rows.ts'
 import type { KnownWallets } from './wallets.ts'
-
-type UsageTable =
-  'usageDays' | 'usageMonths' | 'usageTotals' | 'usageProviders' | 'usageTags' | 'usageTagTotals'
-
-interface UsageSums {
-  readonly table: UsageTable
-  readonly key: Readonly<Record<string, string | number | bigint>>
-  calls: number
-  errors: number
-  input_tokens: number
-  output_tokens: number
-  cost: Pico
-  charged: Pico
-  timed: number
-  ms: number
-}
 
 /** A price that is written once, with the first group after it was noted. */
 interface Price {
@@ -53,9 +34,7 @@ function emptyDraft() {
     endedIds: new Set<string>(),
     /** Ids that must not have been used: also of calls that have ended in this very group. */
     fresh: [] as string[],
-    usage: new Map<string, UsageSums>(),
-    /** The days of each row of `usage_month`, by its name among those. */
-    daysOfMonths: new Map<string, number>(),
+    usage: new UsageRows(),
     spentOnLines: new Map<string, Pico>(),
   }
 }
@@ -98,17 +77,14 @@ export class GroupDraft implements GroupWrites {
 
   /** The whole group, with what its commands have changed in wallets. */
   finish(): Drafted {
-    const { rows, opening, kept, usage, daysOfMonths, spentOnLines, fresh } = this.#group
+    const { rows, opening, kept, usage, spentOnLines, fresh } = this.#group
     const told = this.#wallets.write(rows)
     for (const { account, open } of opening.values()) rows.add('opening', openRow(account, open))
     for (const open of kept.values()) {
       const { call: id, hold, leaseUntil: lease_until } = open
       rows.add('kept', { id, hold, pins: pinsText(open.pins), lease_until, progress: progressText(open) })
     }
-    for (const [name, { table, key, ...sums }] of usage) {
-      const days = daysOfMonths.get(name)
-      rows.add(table, days === undefined ? { ...key, ...sums } : { ...key, ...sums, days })
-    }
+    usage.addTo(rows)
     for (const [account, amount] of spentOnLines) rows.add('spentOnLines', { account, amount })
     for (const price of this.#prices) rows.add('prices', { ...price, recorded_at: this.#clock() })
     const isEmpty = rows.isEmpty && told.wallets.length === 0
@@ -148,7 +124,7 @@ export class GroupDraft implements GroupWrites {
   }
 
   #end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
-    const { rows, opening, kept, endedIds } = this.#group
+    const { rows, opening, kept, endedIds, usage } = this.#group
     const { open } = ended
     // A call that was opened in this very group never becomes a row of `open_call`.
     if (!opening.delete(open.call)) {
@@ -157,54 +133,13 @@ export class GroupDraft implements GroupWrites {
     }
     endedIds.add(open.call)
     rows.add('ended', endedRow(account, ended, end, this.#chain.id))
-    this.#addUsage(usageAddedBy(account, ended, end))
+    usage.add(usageAddedBy(account, ended, end), this.#chain.id)
     for (const [n, attempt] of end.attempts.entries()) {
       const { provider, upstreamId: upstream_id, code } = attempt
       if (attempt.outcome === 'served') continue
       const state = provider === 'unreconciled' ? 'unreconciled' : 'failed'
       rows.add('attempts', { call: open.call, n, provider, upstream_id, state, code, est_cost: 0 })
     }
-  }
-
-  #addUsage(added: UsageAdded): void {
-    const { account, at, model, tags, group, provider } = added
-    const day = startOfDay(at)
-    const key = added.key ?? ''
-    const channel = added.key === null ? 'app' : 'api'
-    const chain = this.#chain.id
-    this.#sum('usageDays', { account, day, key, model }, added)
-    this.#sum('usageTotals', { day, channel, model, chain }, added)
-    if (provider !== '') this.#sum('usageProviders', { day, provider, channel, model, chain }, added)
-    const ofMonth = this.#sum('usageMonths', { month: startOfMonth(at), account, key }, added)
-    const { daysOfMonths } = this.#group
-    daysOfMonths.set(ofMonth, (daysOfMonths.get(ofMonth) ?? 0) | bitOfDay(at))
-    const divided = Object.entries(tagsOf(tags))
-    if (group !== null) divided.push([groupTag, group])
-    for (const [tag, value] of divided) {
-      this.#sum('usageTags', { account, tag, day, value, key, model }, added)
-      this.#sum('usageTagTotals', { tag, day, value, channel, model, chain }, added)
-    }
-  }
-
-  /** Gives the name of the row that it was added to. */
-  #sum(table: UsageTable, key: UsageSums['key'], added: UsageAdded): string {
-    // None of the texts has a NUL.
-    const name = `${table}\0${Object.values(key).join('\0')}`
-    let sums = this.#group.usage.get(name)
-    if (!sums) {
-      const tokens = { input_tokens: 0, output_tokens: 0 }
-      sums = { table, key, calls: 0, errors: 0, ...tokens, cost: 0n, charged: 0n, timed: 0, ms: 0 }
-      this.#group.usage.set(name, sums)
-    }
-    sums.calls += added.calls
-    sums.errors += added.errors
-    sums.input_tokens += Math.round(added.inputTokens)
-    sums.output_tokens += Math.round(added.outputTokens)
-    sums.cost += added.cost
-    sums.charged += added.charged
-    sums.timed += added.timed
-    sums.ms += Math.round(added.ms)
-    return name
   }
 
   readonly journal: GroupWrites['journal'] = {

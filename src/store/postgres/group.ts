@@ -2,7 +2,7 @@
 // versions of the wallets and budgets that were decided from, and by the ids of new calls. Where a guard fails nothing is
 // written, and the answer says which.
 
-import type { Value } from '../sql/work.ts'
+import { sql, type Statement, type Value } from '../sql/work.ts'
 import type { Connection } from './connection.ts'
 
 type Cell = string | number | bigint | null
@@ -133,6 +133,12 @@ const parts = {
     'version text, model text, price text, recorded_at bigint',
     'ON CONFLICT (version) DO NOTHING',
   ),
+  requests: insertInto(
+    'request_log',
+    `request_id text, at bigint, account text, key text, model text, provider text, stream bigint, status bigint, code text,
+     ending text, prompt_tokens bigint, completion_tokens bigint, cost bigint, attempts bigint, first_byte_ms bigint,
+     total_ms bigint, detail text, contents text, tags text`,
+  ),
 } satisfies Record<string, Part>
 
 export type PartName = keyof typeof parts
@@ -148,6 +154,22 @@ function bytewise(columns: string): string {
   return columns.replaceAll(/\btext\b/g, 'text COLLATE "C"')
 }
 
+/** One part of a statement, whose rows are in the parameter. */
+function writeOf(name: PartName, parameter: string): string {
+  const { columns, write }: Part = parts[name]
+  const rows = `json_to_recordset(${parameter}::text::json) AS given (${bytewise(columns)})`
+  return `w_${name} AS (${write.replace('rows AS given', rows)})`
+}
+
+/**
+ * A statement for rows that no ledger depends on, with the parts in the order of a group's: two statements that add to
+ * the same sums never wait for each other in a circle. `first` is what has to be done before any row is written.
+ */
+export function unguarded(names: readonly PartName[], first: string): Statement<never> {
+  const writes = names.map((name, at) => writeOf(name, `?${at + 1}`))
+  return sql(`WITH ok AS MATERIALIZED (SELECT (${first}) IS NOT NULL AS yes), ${writes.join(', ')} SELECT 1`)
+}
+
 function textOf(mask: number): string {
   const known = texts.get(mask)
   if (known !== undefined) return known
@@ -156,9 +178,8 @@ function textOf(mask: number): string {
   let parameter = firstOfParts
   for (const [at, name] of names.entries()) {
     if (!(mask & (1 << at))) continue
-    const { columns, write, changes }: Part = parts[name]
-    const rows = `json_to_recordset($${parameter}::text::json) AS given (${bytewise(columns)})`
-    writes.push(`w_${name} AS (${write.replace('rows AS given', rows)})`)
+    writes.push(writeOf(name, `$${parameter}`))
+    const { changes }: Part = parts[name]
     if (changes)
       complete.push(`(SELECT count(*) FROM w_${name}) = json_array_length($${parameter}::text::json)`)
     parameter++
@@ -265,6 +286,11 @@ export class GroupRows {
     const rows = this.#rows.get(part)
     if (rows) rows.push(jsonOf(row))
     else this.#rows.set(part, [jsonOf(row)])
+  }
+
+  /** The rows of one part as JSON. */
+  textOf(part: PartName): string {
+    return `[${(this.#rows.get(part) ?? []).join(',')}]`
   }
 
   get isEmpty(): boolean {

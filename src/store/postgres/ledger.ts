@@ -14,6 +14,7 @@ import type {
 } from '../../credits/ledger/ledger.ts'
 import { balanceOf, emptyWallet, loanPrefix } from '../../credits/wallet.ts'
 import { CommitQueue, endPatienceMs } from '../commits/commit-queue.ts'
+import type { StoreFigures } from '../../observe/call-log.ts'
 import { type GroupLimits, type QueueEvents, unavailable } from '../commits/durability.ts'
 import {
   type AbandonedCall,
@@ -169,6 +170,12 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
       await group.probe(() => transactions.touch())
     }
     return group.writable && !time.tooFarBehind
+  }
+
+  /** What waits for a commit, and how long commits have taken. */
+  get commits(): Pick<StoreFigures, 'commandsWaiting' | 'commits' | 'syncs'> {
+    const { group } = this.#parts
+    return { ...group.times, commandsWaiting: group.waiting }
   }
 
   /** Writes what is queued; a group whose outcome the database does not tell is given up after five seconds. */

@@ -21,6 +21,8 @@ import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
 import { addressOf, ledgerDeadlineMs } from './connection.ts'
 import { Listener } from './listener.ts'
+import { SqlSignatures } from '../sql/signatures.ts'
+import { Soon } from '../sql/soon.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlRequestReader } from '../sql/request-reader.ts'
@@ -29,6 +31,8 @@ import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
 import { placeOf } from './server.ts'
+import { figuresOf } from './figures.ts'
+import { PostgresRequestLog } from './request-log.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -64,6 +68,9 @@ type PostgresStore = Pick<
   | 'itemConversations'
   | 'conversations'
   | 'prompts'
+  | 'requestLog'
+  | 'signatures'
+  | 'figures'
   | 'finder'
   | 'upkeep'
   | 'spending'
@@ -151,11 +158,30 @@ export async function openOnPostgres(
       for (const act of whenAccountsChange) act()
     },
   })
+  const requestLog = new PostgresRequestLog(tables)
+  const { signaturesMs: livesMs } = options.retention ?? defaultRetention
+  const soon = new Soon(() => keepSignatures())
+  const signatures = new SqlSignatures({ tables, clock, livesMs, onWaiting: () => soon.ask() })
+  const keepSignatures = async () => {
+    try {
+      await tables.do(() => signatures.write())
+      signatures.onWritten()
+    } catch {
+      // They wait for the next one.
+    }
+  }
   return {
     ledger,
     accounts,
     groups: accounts.groups,
     directory: new SqlDirectory(tables),
+    requestLog,
+    signatures,
+    figures: async () => ({
+      ...(await figuresOf(tables)),
+      ...ledger.commits,
+      rowsDropped: requestLog.dropped,
+    }),
     managementKeys: new SqlManagementKeys(tables),
     provisioning: new SqlProvisioning(tables),
     mcpServers: new SqlMcpServers(tables),
@@ -192,6 +218,7 @@ export async function openOnPostgres(
       retention.close()
       try {
         await listener?.close()
+        await Promise.all([requestLog.close(), soon.now()])
         await tables.close()
         await ledger.close()
       } finally {
