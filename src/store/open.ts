@@ -20,7 +20,7 @@ import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
-import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
+import { SqlIdentities } from './sql/identity-store.ts'
 import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { SqlSignatures } from './sql/signatures.ts'
 import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
@@ -202,7 +202,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     ledger,
     accounts,
     groups: accounts.groups,
-    identities: new SqliteIdentities(database, () => accounts.forget()),
+    identities: new SqlIdentities(tables, () => accounts.forget()),
     managementKeys: new SqlManagementKeys(tables),
     provisioning: new SqlProvisioning(tables),
     mcpServers: new SqlMcpServers(tables),

@@ -2,7 +2,7 @@
 // has what is this machine's own.
 
 import { defaultClockBackMs, hasStore, lockFor, openStore, requireClock, type StoreOptions } from './open.ts'
-import { type DatabaseServer, type Store, StoreOpenError } from './store.ts'
+import type { DatabaseServer, Store } from './store.ts'
 
 const unusedMessage =
   'the database on PostgreSQL was empty, and the one in the data directory is not used: weir ledger move copies it'
@@ -34,7 +34,18 @@ async function openOnServer(dataDir: string, server: DatabaseServer, options: St
     const { isNew, ledgerTime } = await makeReady(server, { clock, serves, notice })
     if (serves) requireClock(ledgerTime - clock(), clockBackMs)
     if (isNew && hasStore(dataDir)) notice?.(unusedMessage, { data_dir: dataDir })
-    throw new StoreOpenError('this version does not serve from PostgreSQL yet')
+    const { openOnPostgres } = await import('./postgres/open.ts')
+    const store = await openOnPostgres(server, { ...options, owner })
+    return {
+      ...store,
+      async close() {
+        try {
+          await store.close()
+        } finally {
+          lock?.release()
+        }
+      },
+    }
   } catch (error) {
     lock?.release()
     const { unusableServer } = await import('./postgres/server.ts')

@@ -59,11 +59,17 @@ let started: Promise<string> | undefined
  * bytes, as most have in production.
  */
 export async function freshDatabase(name: string): Promise<string> {
+  const url = await emptyDatabase(name)
+  await migrate(url, 0)
+  return url
+}
+
+/** The same without any table. */
+export async function emptyDatabase(name: string): Promise<string> {
   const server = await (started ??= startServer())
   const admin = new SQL({ url: `${server}/postgres`, max: 1 })
   await admin.unsafe(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)
   await admin.close()
-  await migrate(`${server}/${name}`, 0)
   return `${server}/${name}`
 }
 

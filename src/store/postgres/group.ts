@@ -165,7 +165,7 @@ function writeOf(name: PartName, parameter: string): string {
  * A statement for rows that no ledger depends on, with the parts in the order of a group's: two statements that add to
  * the same sums never wait for each other in a circle. `first` is what has to be done before any row is written.
  */
-export function unguarded(names: readonly PartName[], first: string): Statement<never> {
+export function writeOnly(names: readonly PartName[], first: string): Statement<never> {
   const writes = names.map((name, at) => writeOf(name, `?${at + 1}`))
   return sql(`WITH ok AS MATERIALIZED (SELECT (${first}) IS NOT NULL AS yes), ${writes.join(', ')} SELECT 1`)
 }

@@ -1,10 +1,11 @@
-// Everything that is kept on PostgreSQL. Nothing serves from it yet.
+// Everything that is kept on PostgreSQL.
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { oneAtATime } from '../audits.ts'
 import { clockMessage } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
+import { SqlIdentities } from '../sql/identity-store.ts'
 import { SqlDirectory } from '../sql/directory.ts'
 import { SqlBackground } from '../sql/background.ts'
 import { SqlItemConversations } from '../sql/item-conversations.ts'
@@ -54,50 +55,6 @@ export interface PostgresOptions {
   readonly peers?: PeersParts['times']
 }
 
-/** What a store on PostgreSQL has. */
-type PostgresStore = Pick<
-  Store,
-  | 'idempotency'
-  | 'accounts'
-  | 'groups'
-  | 'directory'
-  | 'responses'
-  | 'retention'
-  | 'deletedContents'
-  | 'background'
-  | 'itemConversations'
-  | 'conversations'
-  | 'prompts'
-  | 'requestLog'
-  | 'signatures'
-  | 'figures'
-  | 'finder'
-  | 'upkeep'
-  | 'spending'
-  | 'ledger'
-  | 'managementKeys'
-  | 'provisioning'
-  | 'mcpServers'
-  | 'acts'
-  | 'settings'
-  | 'payments'
-  | 'vouchers'
-  | 'subscriptions'
-  | 'webhooks'
-  | 'limits'
-  | 'reports'
-  | 'statements'
-  | 'leads'
-  | 'whenAccountsChange'
-  | 'auditBeside'
-  | 'requests'
-  | 'usage'
-  | 'path'
-  | 'anchor'
-  | 'refreshAccounts'
-  | 'close'
->
-
 const defaultClockBackMs = 3_600_000
 /** How long it is believed how much an account has stored, while others store for it, milliseconds. */
 const sumsTrustedMs = 60_000
@@ -106,7 +63,7 @@ const sumsTrustedMs = 60_000
 export async function openOnPostgres(
   server: string | DatabaseServer,
   options: PostgresOptions,
-): Promise<PostgresStore> {
+): Promise<Store> {
   const { clock, owner = `cli ${crypto.randomUUID()}`, group, clockBackMs = defaultClockBackMs } = options
   const serves = options.owner !== undefined
   const tables = new PostgresTables({ server })
@@ -174,6 +131,7 @@ export async function openOnPostgres(
     ledger,
     accounts,
     groups: accounts.groups,
+    identities: new SqlIdentities(tables, () => accounts.forget()),
     directory: new SqlDirectory(tables),
     requestLog,
     signatures,

@@ -5,7 +5,7 @@ import type { RequestLogRow } from '../../observe/call-log.ts'
 import { cellsOfRequest, KeyUses, RequestBuffer } from '../sql/request-log.ts'
 import { Soon } from '../sql/soon.ts'
 import { sql, type Tables } from '../sql/work.ts'
-import { GroupRows, unguarded } from './group.ts'
+import { GroupRows, writeOnly } from './group.ts'
 import { usageParts, UsageRows } from './usage-rows.ts'
 
 const rowsTogether = 256
@@ -16,8 +16,8 @@ const lockName = 0x57656c6f
 
 // Whoever follows the log reads on from the last number that it has seen: no lower one may be committed after it.
 const inOrder = `SELECT pg_advisory_xact_lock(${lockName})::text`
-const served = unguarded(['requests'], inOrder)
-const withRefusals = unguarded([...usageParts, 'requests'], inOrder)
+const served = writeOnly(['requests'], inOrder)
+const withRefusals = writeOnly([...usageParts, 'requests'], inOrder)
 
 const used = sql(
   `WITH given AS (SELECT * FROM json_to_recordset(?::text::json) AS t (id text COLLATE "C", at bigint)),

@@ -49,10 +49,10 @@ export class SqlSignatures {
 
   /** undefined if unknown or expired. Never fails: the call can continue without it. */
   recall(key: string): Awaitable<string | undefined> {
-    return this.#cache.get(key) ?? this.#stored(key)
+    return this.#cache.get(key) ?? this.#readStored(key)
   }
 
-  async #stored(key: string): Promise<string | undefined> {
+  async #readStored(key: string): Promise<string | undefined> {
     const { tables, clock } = this.#parts
     try {
       const row = await tables.do(() => find.first(key, clock()))

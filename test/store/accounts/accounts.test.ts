@@ -479,7 +479,7 @@ test('rows that are waiting when the store closes are written, and a row the dat
   const { rows } = await again.requests.page({ limit: 200 })
   expect(rows).toHaveLength(128)
   expect(rows[0]).toMatchObject(logRowOf('r1'))
-  expect(again.signatures.recall('call_1')).toBe('sig')
+  expect(await again.signatures.recall('call_1')).toBe('sig')
 })
 
 test('a thought signature is known at once, for a day, and to the next process', async () => {
@@ -487,11 +487,11 @@ test('a thought signature is known at once, for a day, and to the next process',
   let now = noon
   const store = await openStore(dataDir, { clock: () => now })
   store.signatures.remember('call_1', 'sig')
-  expect(store.signatures.recall('call_1')).toBe('sig')
-  expect(store.signatures.recall('call_2')).toBeUndefined()
+  expect(await store.signatures.recall('call_1')).toBe('sig')
+  expect(await store.signatures.recall('call_2')).toBeUndefined()
   await store.close()
   now += 86_400_001
   const later = await open(dataDir, () => now)
-  expect(later.signatures.recall('call_1')).toBeUndefined()
+  expect(await later.signatures.recall('call_1')).toBeUndefined()
   expect(await later.retention.sweep(now)).toBe(1)
 })
