@@ -15,7 +15,7 @@ const figures = sql<{
   `SELECT open.calls, open.held, messages.waiting, pg_database_size(current_database()) AS bytes
    FROM (SELECT count(*) AS calls, coalesce(sum(hold::double precision), 0) AS held FROM open_call) AS open,
      (SELECT count(*) AS waiting FROM
-       (SELECT 1 FROM webhook_delivery WHERE state = 'waiting' LIMIT ${mostCounted}) AS some) AS messages`,
+       (SELECT 1 FROM webhook_delivery WHERE state = 'waiting' LIMIT ${mostCounted}) AS counted) AS messages`,
 )
 
 type Read = Omit<StoreFigures, 'commandsWaiting' | 'commits' | 'syncs' | 'rowsDropped'>

@@ -237,7 +237,7 @@ function* modelsLike(model: string): Work<readonly string[] | undefined> {
 type Named = { readonly name: string | null }
 
 const entriesOfProvider = sql<{ readonly n: bigint }>(
-  `SELECT count(*) AS n FROM (SELECT 1 FROM request_log INDEXED BY request_log_provider WHERE provider = ? LIMIT ?) AS some`,
+  `SELECT count(*) AS n FROM (SELECT 1 FROM request_log INDEXED BY request_log_provider WHERE provider = ? LIMIT ?) AS counted`,
 )
 /** The codes of the errors that an account's calls have had. */
 const codesOf = sql<Named>(

@@ -204,7 +204,7 @@ export function* isSmall(query: UsageQuery, rows: number): Work<boolean> {
   const [who, whose] = account === undefined ? ['', []] : ['account = ? AND ', [account]]
   if (tag !== undefined) {
     const [tagged] = yield* all<{ count: bigint }>(
-      `SELECT count(*) AS count FROM (SELECT 1 FROM ${tableOf(query)} WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?) AS some`,
+      `SELECT count(*) AS count FROM (SELECT 1 FROM ${tableOf(query)} WHERE ${who}tag = ? AND day >= ? AND day < ? LIMIT ?) AS counted`,
       [...whose, tag, from, until, rows + 1],
     )
     if (Number(tagged!.count) > rows) return false
@@ -213,7 +213,7 @@ export function* isSmall(query: UsageQuery, rows: number): Work<boolean> {
   const isTotal = isOfTotals(query)
   const table = isTotal ? (isOfProviders(query) ? 'usage_provider' : 'usage_total') : 'usage_day'
   const [counted] = yield* all<{ count: bigint }>(
-    `SELECT count(*) AS count FROM (SELECT 1 FROM ${table} WHERE ${isTotal ? '' : who}day >= ? AND day < ? LIMIT ?) AS some`,
+    `SELECT count(*) AS count FROM (SELECT 1 FROM ${table} WHERE ${isTotal ? '' : who}day >= ? AND day < ? LIMIT ?) AS counted`,
     [...(isTotal ? [] : whose), from, until, rows + 1],
   )
   return Number(counted!.count) <= rows
