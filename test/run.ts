@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '..')
@@ -79,14 +79,13 @@ for (const { name, ended } of checked) {
 }
 
 console.log('\n== tests')
-// A worker per core, and one for the time that tests wait, which is a third of all. Each keeps its modules from file to
-// file: to load them for every file takes minutes. A test that hangs is ended; on a machine that has much else to do
-// five seconds, the default, are less than some starts take.
+// A worker per core. Each keeps its modules from file to file: to load them for every file takes minutes. A test that
+// hangs is ended; on a machine that has much else to do five seconds, the default, are less than some starts take.
 const suiteCommand = [
   bun,
   'test',
   '--only-failures',
-  `--parallel=${availableParallelism() + 1}`,
+  '--parallel',
   '--no-isolate',
   '--timeout=30000',
   ...process.argv.slice(2),
