@@ -22,6 +22,7 @@ import monitoring from './monitoring.md' with { type: 'text' }
 import monthEnd from './month-end.md' with { type: 'text' }
 import offboarding from './offboarding.md' with { type: 'text' }
 import payments from './payments.md' with { type: 'text' }
+import postgresql from './postgresql.md' with { type: 'text' }
 import people from './people.md' with { type: 'text' }
 import providers from './providers.md' with { type: 'text' }
 import proxy from './proxy.md' with { type: 'text' }
@@ -93,6 +94,7 @@ export const guideParts: readonly GuidePart[] = [
       'sign-on': signOn,
       scim,
       backup,
+      postgresql,
       monitoring,
       alarms,
       guardrails,
