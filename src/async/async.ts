@@ -14,6 +14,27 @@ export async function settledWithin(ms: number, work: Promise<unknown> | undefin
   clearTimeout(timer)
 }
 
+/**
+ * Does something every `everyMs` milliseconds until it is stopped, and never twice at a time: a round that lasts longer
+ * is waited for. What it rejects with goes to `onFailure`, and the next round tries again. Keeps no process alive.
+ */
+export function repeat(
+  everyMs: number,
+  act: () => Promise<unknown>,
+  onFailure: (error: unknown) => void,
+): { stop(): void } {
+  let isRunning = false
+  const timer = setInterval(() => {
+    if (isRunning) return
+    isRunning = true
+    act()
+      .catch(onFailure)
+      .finally(() => (isRunning = false))
+  }, everyMs)
+  timer.unref()
+  return { stop: () => clearInterval(timer) }
+}
+
 // A clock for how long something lasts.
 
 /**

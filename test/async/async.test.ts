@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { settledWithin, type Placed, ShortLivedMap, ShortLivedSet } from '../../src/async/async.ts'
+import { ShortLivedMap, ShortLivedSet, repeat, settledWithin, type Placed } from '../../src/async/async.ts'
 import { edenGC, fullGC } from 'bun:jsc'
 
 const source = resolve(import.meta.dir, '../../src/async/async.ts')
@@ -118,3 +118,22 @@ function names(set: ShortLivedSet<Member>): string[] {
     .map(({ name }) => name)
     .toSorted()
 }
+
+test('what is repeated is never done twice at a time, and goes on after a failure', async () => {
+  const third = Promise.withResolvers<void>()
+  let [running, most, rounds] = [0, 0, 0]
+  const failures: unknown[] = []
+  const act = async () => {
+    most = Math.max(most, ++running)
+    // Longer than a round: the next one would begin meanwhile.
+    await Bun.sleep(10)
+    running--
+    rounds++
+    if (rounds === 1) throw new Error('first')
+    if (rounds === 3) third.resolve()
+  }
+  const repeated = repeat(1, act, (error) => failures.push(error))
+  await third.promise
+  repeated.stop()
+  expect([most, failures.map(String)]).toEqual([1, ['Error: first']])
+})

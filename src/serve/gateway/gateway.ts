@@ -14,7 +14,7 @@ import { CallMetrics } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
-import { steadyClock } from '../../async/async.ts'
+import { repeat, steadyClock } from '../../async/async.ts'
 import type { LedgerProcess } from './process.ts'
 import { identityParts, mailerOf } from './identity.ts'
 import { type Mcp, mcpOf } from './tools.ts'
@@ -181,36 +181,25 @@ const shareEveryMs = 250
 function keepSharing(limiter: Limiter, limits: LedgerProcess['store']['limits'], log: Log): { stop(): void } {
   if (limits === undefined) return { stop: () => undefined }
   let isTold = true
-  let underWay = false
   const share = async () => {
-    if (underWay) return
-    underWay = true
-    try {
-      await limiter.exchange(limits)
-      isTold = true
-    } catch (error) {
-      if (isTold) log.warn('rates could not be shared with other gateways; it is tried again', { error })
-      isTold = false
-    } finally {
-      underWay = false
-    }
+    await limiter.exchange(limits)
+    isTold = true
   }
-  const timer = setInterval(() => void share(), shareEveryMs)
-  return { stop: () => clearInterval(timer) }
+  return repeat(shareEveryMs, share, (error) => {
+    if (isTold) log.warn('rates could not be shared with other gateways; it is tried again', { error })
+    isTold = false
+  })
 }
 
 /** How soon a gateway takes up what was changed of the configuration elsewhere, milliseconds. */
 const followEveryMs = 500
 
 function keepFollowing(configuration: HttpParts['configuration'], log: Log): { stop(): void } {
-  const follow = () => {
-    configuration.follow().catch((error: unknown) => {
-      log.warn('what was changed of the configuration elsewhere is not in force here', { error })
-    })
-  }
-  follow()
-  const timer = setInterval(follow, followEveryMs)
-  return { stop: () => clearInterval(timer) }
+  return repeat(
+    followEveryMs,
+    () => configuration.follow(),
+    (error) => log.warn('what was changed of the configuration elsewhere is not in force here', { error }),
+  )
 }
 
 /** Writes rows of the request log, counts them, and shows them to the watch of accounts. */

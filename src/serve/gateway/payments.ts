@@ -1,5 +1,6 @@
 // Payments from configuration: processors, rate, and how they are called.
 
+import { repeat } from '../../async/async.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import type { Config } from '../../config/config.ts'
 import {
@@ -180,15 +181,5 @@ export function sweepPayments(
   everyMs: number,
   onFailure: (error: unknown) => void,
 ): { stop(): void } {
-  let running = false
-  const timer = setInterval(() => {
-    if (running) return
-    running = true
-    payments
-      .sweep(Date.now())
-      .catch(onFailure)
-      .finally(() => (running = false))
-  }, everyMs)
-  timer.unref()
-  return { stop: () => clearInterval(timer) }
+  return repeat(everyMs, () => payments.sweep(Date.now()), onFailure)
 }

@@ -1,5 +1,6 @@
 // Webhooks from configuration: encryption of secrets, delivery, and watching accounts.
 
+import { repeat } from '../../async/async.ts'
 import { sealer } from '../../accounts/account.ts'
 import type { Config } from '../../config/config.ts'
 import { usd } from '../../credits/money.ts'
@@ -71,21 +72,16 @@ export function keepNotifying(
   // A hanging address must not block others: a round begins whether or not the last is over, with one message per
   // address at a time.
   const sending = setInterval(() => void sender.sendDue().catch(onFailure), everyMs)
-  let looking = false
-  const watching = setInterval(() => {
-    if (looking) return
-    looking = true
-    watch
-      .look()
-      .then(() => sender.sweep())
-      .catch(onFailure)
-      .finally(() => (looking = false))
-  }, watchMs)
-  for (const timer of [sending, watching]) timer.unref()
+  sending.unref()
+  const look = async () => {
+    await watch.look()
+    await sender.sweep()
+  }
+  const watching = repeat(watchMs, look, onFailure)
   return {
     stop: () => {
       clearInterval(sending)
-      clearInterval(watching)
+      watching.stop()
     },
   }
 }
