@@ -41,6 +41,8 @@ import {
 import { GatewayError } from '../errors/errors.ts'
 import type { Decided, NeededRows } from './commits/durability.ts'
 
+/** How far the clock may be behind the ledger's time, milliseconds, where nothing else is set. */
+export const defaultClockBackMs = 3_600_000
 /** What an operator is told when the clock is behind the ledger's time. */
 export const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 

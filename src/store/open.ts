@@ -3,7 +3,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
 import { defaultGroupLimits, type GroupLimits, LogSync } from './commits/durability.ts'
-import { clockMessage, type SpillRecord } from './ledger-core.ts'
+import { clockMessage, defaultClockBackMs, type SpillRecord } from './ledger-core.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
@@ -51,7 +51,6 @@ const logPatienceMs = 1_000
 const refusedMessage =
   'a record of settles.spill could not be carried out, so its call is charged up to its last checkpoint; a copy of the ' +
   'file was set aside'
-export const defaultClockBackMs = 3_600_000
 
 export interface StoreOptions {
   /** Milliseconds since 1970. */

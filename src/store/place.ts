@@ -1,7 +1,8 @@
 // Where a store is kept, by the configuration: in the data directory, or on a server of PostgreSQL beside which the directory
 // has what is this machine's own.
 
-import { defaultClockBackMs, hasStore, lockFor, openStore, requireClock, type StoreOptions } from './open.ts'
+import { defaultClockBackMs } from './ledger-core.ts'
+import { hasStore, lockFor, openStore, requireClock, type StoreOptions } from './open.ts'
 import type { DatabaseServer, Store } from './store.ts'
 
 const unusedMessage =

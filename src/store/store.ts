@@ -4,7 +4,7 @@ import type { Awaitable } from '../async/async.ts'
 import type { AccountDirectory, AccountStore } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
-import type { AttemptCounts } from '../accounts/identity/sign-in-limits.ts'
+import type { AttemptCounts, SharedRates } from '../accounts/identity/sign-in-limits.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { ProvisioningStore } from '../accounts/provisioning.ts'
@@ -87,12 +87,7 @@ export interface Store {
   close(): Promise<void>
 }
 
-interface LimitsOfAll extends AttemptCounts, Sweepable {
-  /** Takes from each bucket what was spent of it, and resolves with what is left of them, by name. Rejects with `store_unavailable`. */
-  exchange(
-    buckets: readonly { readonly name: string; readonly perMinute: number; readonly spent: number }[],
-  ): Promise<ReadonlyMap<string, number>>
-}
+type LimitsOfAll = AttemptCounts & SharedRates & Sweepable
 
 interface Sweepable {
   /** Forgets what has expired, in small steps. Resolves with how much. */

@@ -24,6 +24,18 @@ export interface AttemptCounts {
   change<T>(kind: string, name: string, change: (counted: AttemptCount | null) => Recount<T>): Awaitable<T>
 }
 
+/** A bucket of a rate that all gateways share, and what one of them has spent of it since it last said so. */
+export interface SharedBucket {
+  readonly name: string
+  readonly perMinute: number
+  readonly spent: number
+}
+
+export interface SharedRates {
+  /** Takes from each bucket what was spent of it, and resolves with what is left of them, by name. Rejects with `store_unavailable`. */
+  exchange(buckets: readonly SharedBucket[]): Promise<ReadonlyMap<string, number>>
+}
+
 /** In this process. */
 class LocalCounts implements AttemptCounts {
   /** By kind: who makes up many names of one kind drives out none of another. */

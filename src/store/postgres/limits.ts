@@ -1,14 +1,13 @@
 // What all gateways count together: attempts to sign in, and the rates of keys and accounts.
 
-import type { AttemptCount, AttemptCounts } from '../../accounts/identity/sign-in-limits.ts'
+import type {
+  AttemptCount,
+  AttemptCounts,
+  SharedBucket,
+  SharedRates,
+} from '../../accounts/identity/sign-in-limits.ts'
 import { sql, type Tables } from '../sql/work.ts'
-
-/** A bucket of a rate as it goes to the database, and what is left of it for all. */
-interface Bucket {
-  readonly name: string
-  readonly perMinute: number
-  readonly spent: number
-}
+import { databaseNow } from './connection.ts'
 
 /** Levels are whole in the table: of a limit of one a minute, a few milliseconds have to show. */
 const millionths = 1_000_000
@@ -17,7 +16,7 @@ const fullAfterMs = 120_000
 /** AttemptCounts of attempts that are older than any window, milliseconds. */
 const forgetAttemptsMs = 3_600_000
 
-export class PostgresLimits implements AttemptCounts {
+export class PostgresLimits implements AttemptCounts, SharedRates {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
@@ -42,7 +41,7 @@ export class PostgresLimits implements AttemptCounts {
   }
 
   /** Takes what was spent, and resolves with what is left of each bucket. Time is the database's. */
-  async exchange(buckets: readonly Bucket[]): Promise<ReadonlyMap<string, number>> {
+  async exchange(buckets: readonly SharedBucket[]): Promise<ReadonlyMap<string, number>> {
     const asked = buckets.map(({ name, perMinute, spent }) => ({
       name,
       per_minute: Math.round(perMinute * millionths),
@@ -71,12 +70,11 @@ const attempts = {
   sweep: sql('DELETE FROM attempt_count WHERE at < ?'),
 }
 
-const clock = 'cast(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)'
 const rates = {
   // What is spent is the difference of the two that come along. In the order of names, so that no two wait for each other.
   exchange: sql<{ name: string; level: bigint }>(
     `INSERT INTO rate AS old (name, level, per_minute, at)
-     SELECT name, level, per_minute, ${clock} FROM json_to_recordset(CAST(CAST(? AS text) AS json))
+     SELECT name, level, per_minute, ${databaseNow} FROM json_to_recordset(CAST(CAST(? AS text) AS json))
        AS asked (name text COLLATE "C", level bigint, per_minute bigint) ORDER BY name
      ON CONFLICT (name) DO UPDATE SET per_minute = excluded.per_minute, at = greatest(old.at, excluded.at),
        level = least(excluded.per_minute, old.level + cast(
@@ -84,5 +82,5 @@ const rates = {
          + excluded.level - excluded.per_minute
      RETURNING name, level`,
   ),
-  sweep: sql(`DELETE FROM rate WHERE at < ${clock} - ?`),
+  sweep: sql(`DELETE FROM rate WHERE at < ${databaseNow} - ?`),
 }

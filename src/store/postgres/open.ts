@@ -2,7 +2,7 @@
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { oneAtATime } from '../audits.ts'
-import { clockMessage } from '../ledger-core.ts'
+import { clockMessage, defaultClockBackMs } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlIdentities } from '../sql/identity-store.ts'
@@ -55,7 +55,6 @@ export interface PostgresOptions {
   readonly peers?: PeersParts['times']
 }
 
-const defaultClockBackMs = 3_600_000
 /** How long it is believed how much an account has stored, while others store for it, milliseconds. */
 const sumsTrustedMs = 60_000
 

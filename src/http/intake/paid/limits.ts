@@ -3,7 +3,11 @@
 import { LRUCache } from 'lru-cache'
 import { type ApiKey, type Caller, lineOf } from '../../../accounts/account.ts'
 import { networkOf } from '../../../accounts/identity/network.ts'
-import { WindowLimit } from '../../../accounts/identity/sign-in-limits.ts'
+import {
+  type SharedBucket,
+  type SharedRates,
+  WindowLimit,
+} from '../../../accounts/identity/sign-in-limits.ts'
 import { atMost, type Awaitable } from '../../../async/async.ts'
 import type { InFlight, Kind } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors/errors.ts'
@@ -37,18 +41,6 @@ const minuteMs = 60_000
 const roundingMs = 0.001
 /** Beyond this number full buckets are dropped: a full bucket carries no information. */
 const manyBuckets = 10_000
-
-/** A bucket of all gateways, and what one of them has spent of it since it last said so. */
-export interface SharedBucket {
-  readonly name: string
-  readonly perMinute: number
-  readonly spent: number
-}
-
-export interface SharedRates {
-  /** Takes from each bucket what was spent of it, and resolves with what is left of them, by name. Rejects with `store_unavailable`. */
-  exchange(buckets: readonly SharedBucket[]): Promise<ReadonlyMap<string, number>>
-}
 
 /** Rates of one kind by name. Times are milliseconds of the given clock. */
 class Rates {
