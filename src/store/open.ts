@@ -9,13 +9,12 @@ import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqlAccounts } from './sql/account-store.ts'
 import { SqlDirectory } from './sql/directory.ts'
-import { SqlConversations, SqlPrompts } from './sql/conversations.ts'
 import { SqlBackground } from './sql/background.ts'
 import { SqlItemConversations } from './sql/item-conversations.ts'
 import { SqlResponses } from './sql/response-store.ts'
 import { defaultRetention, DeletedContents, Retention } from './sql/retention.ts'
 import { SqlIdempotency } from './sql/idempotency.ts'
-import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './sql/records.ts'
+import { sqlStores } from './sql/stores.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
@@ -26,14 +25,10 @@ import { SqlSignatures } from './sql/signatures.ts'
 import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
 import { SqlRequestReader } from './sql/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
-import { SqlSubscriptions, SqlVouchers } from './sql/vouchers.ts'
-import { SqlPayments } from './sql/top-ups.ts'
-import { SqlWebhooks } from './sql/webhooks.ts'
 import { logOf, QueuedTables, SqliteTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'
-import { SqlSpending, SqlUpkeep } from './sql/upkeep.ts'
 import { auditingFile, Reports } from './beside.ts'
 import { figuresOf } from './sqlite/database/figures.ts'
 
@@ -198,28 +193,18 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const itemConversations = new SqlItemConversations(tables, clock)
   const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
   return {
+    ...sqlStores(tables),
     ledger,
     accounts,
     groups: accounts.groups,
     identities: new SqlIdentities(tables, () => accounts.forget()),
-    managementKeys: new SqlManagementKeys(tables),
-    provisioning: new SqlProvisioning(tables),
-    mcpServers: new SqlMcpServers(tables),
-    acts: new SqlActs(tables),
-    settings: new SqlSettings(tables),
-    payments: new SqlPayments(tables),
-    vouchers: new SqlVouchers(tables),
     reports: new SqlReports(tables, bookingsOfSqlite),
     statements: new SqlStatements(tables, bookingsOfSqlite),
-    webhooks: new SqlWebhooks(tables),
-    subscriptions: new SqlSubscriptions(tables),
     idempotency: new SqlIdempotency(tables, here),
     responses,
     background,
     itemConversations,
     deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
-    conversations: new SqlConversations(tables),
-    prompts: new SqlPrompts(tables),
     requestLog,
     requests: new SqlRequestReader(
       tables,
@@ -233,8 +218,6 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     ),
     signatures,
     retention,
-    upkeep: new SqlUpkeep(tables),
-    spending: new SqlSpending(tables),
     figures: () => ({
       ...figuresOf(database, path),
       ...ledger.group.times,

@@ -4,7 +4,6 @@ import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { oneAtATime } from '../audits.ts'
 import { clockMessage, defaultClockBackMs } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
-import { SqlConversations, SqlPrompts } from '../sql/conversations.ts'
 import { SqlIdentities } from '../sql/identity-store.ts'
 import { SqlDirectory } from '../sql/directory.ts'
 import { SqlBackground } from '../sql/background.ts'
@@ -12,12 +11,9 @@ import { SqlItemConversations } from '../sql/item-conversations.ts'
 import { SqlResponses } from '../sql/response-store.ts'
 import { defaultRetention, DeletedContents, Retention } from '../sql/retention.ts'
 import { SqlIdempotency } from '../sql/idempotency.ts'
-import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from '../sql/records.ts'
-import { SqlPayments } from '../sql/top-ups.ts'
-import { SqlSubscriptions, SqlVouchers } from '../sql/vouchers.ts'
 import { SqlReports } from '../sql/reports.ts'
+import { sqlStores } from '../sql/stores.ts'
 import { SqlStatements } from '../sql/statements.ts'
-import { SqlWebhooks } from '../sql/webhooks.ts'
 import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
 import { addressOf, ledgerDeadlineMs } from './connection.ts'
@@ -28,7 +24,6 @@ import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlRequestReader } from '../sql/request-reader.ts'
 import { SqlUsage } from '../sql/usage-reports.ts'
-import { SqlSpending, SqlUpkeep } from '../sql/upkeep.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
 import { placeOf } from './server.ts'
@@ -127,6 +122,7 @@ export async function openOnPostgres(
     }
   }
   return {
+    ...sqlStores(tables),
     ledger,
     accounts,
     groups: accounts.groups,
@@ -139,29 +135,16 @@ export async function openOnPostgres(
       ...ledger.commits,
       rowsDropped: requestLog.dropped,
     }),
-    managementKeys: new SqlManagementKeys(tables),
-    provisioning: new SqlProvisioning(tables),
-    mcpServers: new SqlMcpServers(tables),
-    acts: new SqlActs(tables),
-    settings: new SqlSettings(tables),
-    payments: new SqlPayments(tables),
-    vouchers: new SqlVouchers(tables),
-    subscriptions: new SqlSubscriptions(tables),
     reports: new SqlReports(tables, bookingsOfPostgres),
     statements: new SqlStatements(tables, bookingsOfPostgres),
-    webhooks: new SqlWebhooks(tables),
     idempotency: new SqlIdempotency(tables, here),
     responses,
     background,
     itemConversations,
     deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     retention,
-    conversations: new SqlConversations(tables),
-    prompts: new SqlPrompts(tables),
     limits: new PostgresLimits(tables),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
-    upkeep: new SqlUpkeep(tables),
-    spending: new SqlSpending(tables),
     requests: new SqlRequestReader(tables),
     usage: new SqlUsage(tables),
     leads: peers.leads,

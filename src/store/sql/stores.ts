@@ -1,0 +1,28 @@
+// The stores that need nothing but tables, the same on every database: a new one is added here, and is on all of them.
+
+import { SqlConversations, SqlPrompts } from './conversations.ts'
+import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './records.ts'
+import { SqlPayments } from './top-ups.ts'
+import { SqlSpending, SqlUpkeep } from './upkeep.ts'
+import { SqlSubscriptions, SqlVouchers } from './vouchers.ts'
+import { SqlWebhooks } from './webhooks.ts'
+import type { Tables } from './work.ts'
+
+/** Members of Store. */
+export function sqlStores(tables: Tables) {
+  return {
+    managementKeys: new SqlManagementKeys(tables),
+    provisioning: new SqlProvisioning(tables),
+    mcpServers: new SqlMcpServers(tables),
+    acts: new SqlActs(tables),
+    settings: new SqlSettings(tables),
+    payments: new SqlPayments(tables),
+    vouchers: new SqlVouchers(tables),
+    webhooks: new SqlWebhooks(tables),
+    subscriptions: new SqlSubscriptions(tables),
+    conversations: new SqlConversations(tables),
+    prompts: new SqlPrompts(tables),
+    upkeep: new SqlUpkeep(tables),
+    spending: new SqlSpending(tables),
+  }
+}
