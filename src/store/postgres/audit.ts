@@ -1,5 +1,6 @@
 // The proof of the ledger on PostgreSQL, over all chains, on a connection of its own and as of one moment.
 
+import { findRepeated } from '../audits.ts'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../credits/pool.ts'
@@ -111,28 +112,7 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           GROUP BY account HAVING sum(amount) <> 0
             AND account NOT IN (SELECT account FROM correction WHERE kind = 'adjust' AND taken = 0)`
 
-/** Of what exists once, by columns; the tables forbid another, but an index can be dropped. */
-const uniques: readonly (readonly [table: string, columns: string, where?: string])[] = [
-  ['idempotency', 'account, key'],
-  ['idempotency', 'call'],
-  ['lot', 'source'],
-  ['call', 'id'],
-  ['call', 'settle_chain, settle_tx', 'settle_tx IS NOT NULL'],
-  ['correction', 'id'],
-  ['top_up', 'account, idempotency_key', 'idempotency_key IS NOT NULL'],
-  ['top_up', 'processor, payment_id', 'payment_id IS NOT NULL'],
-  ['top_up', 'lot', 'lot IS NOT NULL'],
-  ['payment_reversal', 'processor, id'],
-  ['voucher', 'hash'],
-  ['subscription', 'period'],
-]
-const repeated = uniques
-  .map(
-    ([table, columns, where = 'TRUE']) =>
-      `SELECT '${table} ' || ${columns.replaceAll(', ', " || ' ' || ")} AS broken FROM ${table}
-          WHERE ${where} GROUP BY ${columns} HAVING count(*) > 1`,
-  )
-  .join('\n          UNION ALL\n          ')
+const repeated = findRepeated('settle_chain, settle_tx')
 
 const misgranted = `(starts_with(source, 'daily:') AND (pool <> 'daily' OR expires_at % ${dayMs} <> 0
               OR source IS DISTINCT FROM 'daily:' || account || ':'

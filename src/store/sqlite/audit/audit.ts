@@ -1,6 +1,7 @@
 // Audits the ledger from its file alone: checks every invariant with a query and recomputes every hash. Reads a
 // snapshot on a connection of its own, so it works beside a running server. audit-day.ts audits one day.
 
+import { findRepeated } from '../../audits.ts'
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
@@ -158,28 +159,7 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           WHERE (hi <> 0 OR lo <> 0)
             AND account NOT IN (SELECT account FROM correction WHERE kind = 'adjust' AND taken = 0)`
 
-/** Of what exists once, by columns; the tables forbid another, but an index can be dropped. */
-const uniques: readonly (readonly [table: string, columns: string, where?: string])[] = [
-  ['idempotency', 'account, key'],
-  ['idempotency', 'call'],
-  ['lot', 'source'],
-  ['call', 'id'],
-  ['call', 'settle_tx', 'settle_tx IS NOT NULL'],
-  ['correction', 'id'],
-  ['top_up', 'account, idempotency_key', 'idempotency_key IS NOT NULL'],
-  ['top_up', 'processor, payment_id', 'payment_id IS NOT NULL'],
-  ['top_up', 'lot', 'lot IS NOT NULL'],
-  ['payment_reversal', 'processor, id'],
-  ['voucher', 'hash'],
-  ['subscription', 'period'],
-]
-const repeated = uniques
-  .map(
-    ([table, columns, where = 'TRUE']) =>
-      `SELECT '${table} ' || ${columns.replaceAll(', ', " || ' ' || ")} AS broken FROM ${table}
-          WHERE ${where} GROUP BY ${columns} HAVING count(*) > 1`,
-  )
-  .join('\n          UNION ALL\n          ')
+const repeated = findRepeated('settle_tx')
 
 const spendingOrder = fundingOf('app', true).join(',')
 
