@@ -3,8 +3,7 @@
 
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import type { RequestLogRow } from '../../../observe/call-log.ts'
-import { cellsOfRequest, KeyUses, RequestBuffer } from '../../sql/request-log.ts'
-import { Soon } from '../../sql/soon.ts'
+import { cellsOfRequest, KeyUses, RequestBuffer, Soon } from '../../sql/buffered-rows.ts'
 import { BulkInsert } from '../ledger/journal.ts'
 import type { BufferedRows } from '../ledger/ledger-store.ts'
 import { isOutage } from '../database/sqlite.ts'
