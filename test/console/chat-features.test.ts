@@ -122,6 +122,8 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
     const light = await paper()
     await take('dark')
+    // What is taken is done when the palette has closed, in a turn of its own.
+    await page.locator('html[data-theme=dark]').waitFor()
     const dark = await paper()
     expect(dark).not.toBe(light)
     await page.reload()
