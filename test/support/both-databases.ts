@@ -27,7 +27,10 @@ type OpenEither = (clock: () => number) => Promise<EitherStore>
  * Declares the suite twice. What it opens is closed after each test. `name` is also the name of its database on PostgreSQL,
  * with underscores, and so unlike any other.
  */
-export function describeOnBoth(name: string, suite: (open: OpenEither) => void): void {
+export function describeOnBoth(
+  name: string,
+  suite: (open: OpenEither, database: 'SQLite' | 'PostgreSQL') => void,
+): void {
   const opened: Pick<EitherStore, 'close'>[] = []
   const close = async () => {
     for (const store of opened.splice(0)) await store.close()
@@ -57,7 +60,7 @@ export function describeOnBoth(name: string, suite: (open: OpenEither) => void):
         return Promise.resolve(database.query(text).all())
       }
       return { ...store, execute, read, beside }
-    })
+    }, 'SQLite')
   })
   describeOnPostgres(`${name}, on PostgreSQL`, () => {
     let url: string
@@ -79,6 +82,6 @@ export function describeOnBoth(name: string, suite: (open: OpenEither) => void):
       const execute = async (text: string) => void (await admin.unsafe(text))
       const read = async (text: string) => [...((await admin.unsafe(text)) as readonly unknown[])]
       return { ...store, execute, read, beside }
-    })
+    }, 'PostgreSQL')
   })
 }
