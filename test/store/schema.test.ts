@@ -5,8 +5,9 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
+import { migrations } from '../../drizzle/sqlite/migrations.ts'
 import { openStore } from '../../src/store/open.ts'
-import { one, schemaVersion } from '../../src/store/sqlite/database/sqlite.ts'
+import { migrate, one, schemaVersion } from '../../src/store/sqlite/database/sqlite.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 
@@ -65,6 +66,30 @@ describe('a database of schema', () => {
     await proven(dataDir)
     expect(versionOf(dataDir)).toBe(schemaVersion)
   })
+})
+
+test('a new database is what all migrations make of an empty one (bun run db:generate writes it)', () => {
+  const contentOf = (database: Database) => {
+    const objects = database
+      .query<{ type: string; name: string; sql: string }, []>(
+        'SELECT type, name, sql FROM sqlite_schema ORDER BY name',
+      )
+      .all()
+    const rows = objects
+      .filter(({ type }) => type === 'table')
+      .map(({ name }) => [name, database.query(`SELECT * FROM "${name}"`).all()])
+    return { objects, rows }
+  }
+  using stepwise = new Database(':memory:', { safeIntegers: true })
+  for (const { sql } of migrations) stepwise.run(sql)
+  stepwise.run(
+    'CREATE TABLE IF NOT EXISTS migration (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT',
+  )
+  const record = stepwise.prepare('INSERT INTO migration VALUES (?, ?)')
+  for (const { name } of migrations) record.run(name, noon)
+  using fresh = new Database(':memory:', { safeIntegers: true })
+  expect(migrate(fresh, noon)).toBe(true)
+  expect(contentOf(fresh)).toEqual(contentOf(stepwise))
 })
 
 test('ids of grants that stood for one grant in each account are the first one’s in the whole ledger', async () => {
