@@ -8,12 +8,29 @@ import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
 import type { AccountEvent, EventType, WebhookStore } from './webhook.ts'
 
+/** What has ended at all gateways of a database, a moment ago. Reject with `store_unavailable`. */
+export interface RecentCalls {
+  /** What calls have cost, US dollars, and how many were refused with each code, of those that ended in a stretch of time. */
+  totals(from: number, until: number): Promise<CallTotals>
+  /** Accounts whose calls have cost something since. */
+  spenders(since: number): Promise<ReadonlySet<string>>
+  /** When the limit of each key has refused a call since, the last time, milliseconds since 1970. */
+  refusedKeys(since: number): Promise<ReadonlyMap<string, number>>
+}
+
+export interface CallTotals {
+  readonly costUsd: number
+  readonly refusals: ReadonlyMap<string, number>
+}
+
 interface WatchParts {
   readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit' | 'lastSource'>
   readonly accounts: Pick<AccountStore, 'pageKeys'>
   readonly groups: Pick<GroupStore, 'membershipsOf' | 'findGroup'>
   readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend' | 'budgetSpend'>
   readonly thresholds: Thresholds
+  /** Of other gateways too; undefined where this one knows of every call. */
+  readonly recent?: Pick<RecentCalls, 'spenders' | 'refusedKeys'> | undefined
   readonly now: () => number
 }
 
@@ -26,6 +43,9 @@ const watched = [
 const perStep = 50
 const mostRefused = 10_000
 const mostSpenders = 10_000
+/** How long a row of another gateway may take to be read here, and how far back the first look goes, milliseconds. */
+const lateMs = 10_000
+const firstLookMs = 600_000
 /** A key that has spent this part of its limit after it refused a call had not reached it. */
 const servedPart = 10n
 
@@ -42,6 +62,9 @@ export class AccountWatch {
   /** When the limit of a key last refused a call since the last check, by its id, milliseconds since 1970. */
   #refused = new Map<string, number>()
   #spenders = new Set<string>()
+  /** Up to when the calls of all gateways were looked through: for refusals, and for spenders. */
+  #refusedUntil: number | undefined
+  #spentUntil: number | undefined
   /** Subjects that were within their limit after their last event: beyond it again, they get a new one. */
   readonly #recovered = new Set<string>()
 
@@ -54,14 +77,20 @@ export class AccountWatch {
    * Never throws.
    */
   callEnded({ account, key, code, cost }: EndedCall): void {
+    if (this.#parts.recent !== undefined) return
     if (cost > 0n && this.#spenders.size < mostSpenders) this.#spenders.add(account)
     if (code === 'key_limit_exceeded' && key !== null) this.#note(key, this.#parts.now())
   }
 
   /** The accounts that have spent something since the last time that this was called. */
-  takeSpenders(): ReadonlySet<string> {
-    const spenders = this.#spenders
+  async takeSpenders(): Promise<ReadonlySet<string>> {
+    const here = this.#spenders
     this.#spenders = new Set()
+    const { recent, now } = this.#parts
+    if (recent === undefined) return here
+    const at = now()
+    const spenders = await recent.spenders((this.#spentUntil ?? at - firstLookMs) - lateMs)
+    this.#spentUntil = at
     return spenders
   }
 
@@ -71,6 +100,13 @@ export class AccountWatch {
 
   /** Checks all accounts with webhooks, in short steps. */
   async look(): Promise<void> {
+    const { recent, now } = this.#parts
+    const at = now()
+    if (recent !== undefined) {
+      await this.#lookAtAll(await recent.refusedKeys((this.#refusedUntil ?? at - firstLookMs) - lateMs))
+      this.#refusedUntil = at
+      return
+    }
     const refused = this.#refused
     this.#refused = new Map()
     try {

@@ -16,6 +16,7 @@ import type { AllowanceRegister, WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/top-up.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { UpkeepStore } from '../notify/upkeep.ts'
+import type { RecentCalls } from '../notify/watch.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
 import type {
@@ -66,6 +67,8 @@ export interface Store {
   readonly spending: SpendingReader
   /** What all gateways count together; undefined where there can be only one. */
   readonly limits?: LimitsOfAll | undefined
+  /** What has ended at all gateways; undefined where there can be only one. */
+  readonly recentCalls?: RecentCalls | undefined
   /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
   figures(): Awaitable<StoreFigures>
   /**

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { ApiKey } from '../../src/accounts/account.ts'
 import type { Group, GroupRole } from '../../src/accounts/group.ts'
 import { usd } from '../../src/credits/money.ts'
-import { AccountWatch } from '../../src/notify/watch.ts'
+import { AccountWatch, type RecentCalls } from '../../src/notify/watch.ts'
 import { day, minute, noon } from '../credits/support.ts'
 
 const key: ApiKey = {
@@ -43,6 +43,7 @@ interface State {
   readonly emitted: string[]
   role: GroupRole
   budget: string
+  recent?: Pick<RecentCalls, 'spenders' | 'refusedKeys'>
 }
 
 const lab: Group = {
@@ -109,6 +110,7 @@ function watching(more: Partial<State> = {}) {
         },
       },
       thresholds: { lowBalance: usd(5), expiringMs: 0 },
+      recent: state.recent,
       now: () => state.now,
     })
   return { watch: restart(), restart, state }
@@ -126,6 +128,31 @@ test('a round that fails leaves the refusals to the next one', async () => {
   state.works = true
   await watch.look()
   expect(limitReached(state.emitted)).toBe(1)
+})
+
+test('with other gateways, refusals and spenders are those of all, and none is left out', async () => {
+  const asked: number[] = []
+  const { watch, state } = watching({
+    recent: {
+      refusedKeys: (since) => {
+        asked.push(noon - since)
+        return Promise.resolve(new Map(state.works ? [[key.id, state.now]] : []))
+      },
+      spenders: () => Promise.resolve(new Set(['bert'])),
+    },
+  })
+  watch.callEnded({ ...refused, cost: 1n })
+  state.works = false
+  await expect(watch.look()).rejects.toThrow('the database is away')
+  expect(limitReached(state.emitted)).toBe(0)
+  state.works = true
+  state.now += minute
+  await watch.look()
+  await watch.look()
+  expect(limitReached(state.emitted)).toBe(1)
+  // Ten minutes and a little at first, then since the last look that was whole.
+  expect(asked).toEqual([610_000, 550_000, -50_000])
+  expect(await watch.takeSpenders()).toEqual(new Set(['bert']))
 })
 
 test('a refusal in the window before says nothing about this one', async () => {

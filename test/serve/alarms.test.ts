@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto'
 import { alarmSettings } from '../../src/config/operating.ts'
 import type { Episode, Owed } from '../../src/notify/alarms.ts'
 import type { UpkeepNote } from '../../src/notify/upkeep.ts'
-import { Alarms, alarmSender } from '../../src/serve/gateway/alarms.ts'
+import { Alarms, alarmSender, totalsOfAll } from '../../src/serve/gateway/alarms.ts'
 import { usd } from '../../src/credits/money.ts'
 import { noon } from '../credits/support.ts'
 import { until } from '../chat/lab.ts'
@@ -86,7 +86,7 @@ function lab(settings: object = {}) {
         return Promise.resolve({})
       },
       logExport: () => Promise.resolve({ waiting: 3, error: state.exportError }),
-      totals: { costUsd: () => state.costUsd, refusals: () => state.refusals },
+      totals: () => ({ costUsd: state.costUsd, refusals: state.refusals }),
       spenders: () => new Set(['acc_1']),
       send: ({ what, episode }: Owed) => {
         told.push(`${what} ${episode.text}`)
@@ -266,6 +266,29 @@ function hook() {
   servers.push(server)
   return { url: server.url.href, taken, state }
 }
+
+test('what all gateways have spent and refused is added up, each stretch of time once', async () => {
+  let now = noon
+  const asked: (readonly number[])[] = []
+  const totals = (from: number, until: number) => {
+    asked.push([from - noon, until - noon])
+    return Promise.resolve({ costUsd: 1, refusals: new Map([['insufficient_credits', 2]]) })
+  }
+  const add = totalsOfAll({ totals }, () => now)
+  expect(await add()).toEqual({ costUsd: 0, refusals: new Map() })
+  now += minute
+  await add()
+  expect(await add()).toEqual({ costUsd: 1, refusals: new Map([['insufficient_credits', 2]]) })
+  // It has not led meanwhile, and the clock is set back after it.
+  now += day
+  await add()
+  now -= minute
+  expect((await add()).costUsd).toBe(2)
+  expect(asked).toEqual([
+    [-5_000, 55_000],
+    [day + minute - 605_000, day + minute - 5_000],
+  ])
+})
 
 test('a webhook that refuses, and mail without a server, say so', async () => {
   const { url, taken, state } = hook()

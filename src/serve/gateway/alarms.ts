@@ -1,11 +1,12 @@
 // Looks once a minute at what operators want to be told of, and tells them: by mail and by a webhook, as the configuration
-// in force says. While it names nobody, nothing is looked at. The process that keeps the ledger does it, and there is one.
+// in force says. While it names nobody, nothing is looked at. One process does it: the one that leads.
 
 import { startOfDay } from '../../credits/calendar.ts'
 import { scopeOf, windowAt } from '../../accounts/group.ts'
 import type { Mail } from '../../accounts/identity/mail.ts'
 import type { Config } from '../../config/config.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
+import type { Awaitable } from '../../async/async.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import {
   alarmBody,
@@ -22,7 +23,7 @@ import {
   suddenSpend,
 } from '../../notify/alarms.ts'
 import { notes } from '../../notify/upkeep.ts'
-import type { CallMetrics } from '../../observe/call-log.ts'
+import type { CallTotals, RecentCalls } from '../../notify/watch.ts'
 import type { Log } from '../../observe/log.ts'
 import { signatureHeaders } from '../../payments/processor.ts'
 import type { Store } from '../../store/store.ts'
@@ -38,9 +39,10 @@ interface AlarmParts {
   readonly healthOf: HttpParts['healthOf']
   readonly audit: HttpParts['audit']
   readonly logExport: HttpParts['logExport']
-  readonly totals: Pick<CallMetrics, 'costUsd' | 'refusals'>
+  /** Of all calls since some moment, which stays the same. */
+  readonly totals: () => Awaitable<CallTotals>
   /** The accounts that have spent something since it was asked last. */
-  readonly spenders: () => ReadonlySet<string>
+  readonly spenders: () => Awaitable<ReadonlySet<string>>
   readonly send: SendAlarm
   readonly log: Pick<Log, 'info' | 'warn'>
   /** Milliseconds since 1970. */
@@ -184,7 +186,7 @@ export class Alarms {
 
   async #budgets(settings: AlarmConfig, at: number): Promise<readonly AlarmFinding[]> {
     const { store, spenders } = this.#parts
-    const spent = spenders()
+    const spent = await spenders()
     const { start, end } = windowAt('month', 'UTC', at)
     const findings: AlarmFinding[] = []
     const { installation_month_usd: ofAll, account_month_usd: ofAccount, shares } = settings
@@ -233,7 +235,7 @@ export class Alarms {
     const { store, totals } = this.#parts
     if (this.#hours.size === 0) this.#hours = await hoursIn(store.upkeep)
     const hour = Math.floor(at / hourMs)
-    const costUsd = totals.costUsd()
+    const { costUsd } = await totals()
     const added = costUsd - (this.#costUsd ?? costUsd)
     this.#costUsd = costUsd
     this.#hours.set(hour, (this.#hours.get(hour) ?? 0) + added)
@@ -266,7 +268,8 @@ export class Alarms {
   ): Promise<readonly (AlarmFinding | undefined)[]> {
     const { store, totals } = this.#parts
     this.#refusals ??= await refusalsIn(store.upkeep, at)
-    const now = new Map([...totals.refusals()].filter(([code]) => !ofStrangers.has(code)))
+    const { refusals } = await totals()
+    const now = new Map([...refusals].filter(([code]) => !ofStrangers.has(code)))
     const before = this.#refusedBefore ?? now
     this.#refusedBefore = now
     const added = [...now].map(([code, times]) => [code, times - (before.get(code) ?? 0)] as const)
@@ -470,9 +473,39 @@ export function alarmSender(parts: {
 
 const lookEveryMs = 1_000
 
-/** Looks again and again until it is stopped. */
-export function keepLooking(alarms: Alarms): { stop(): void } {
-  const timer = setInterval(() => void alarms.look(), lookEveryMs)
+/** Looks again and again while this process leads, until it is stopped. What another one has told meanwhile is read first. */
+export function keepLooking(alarmsOf: () => Alarms, leads: () => boolean): { stop(): void } {
+  let alarms: Alarms | undefined
+  const timer = setInterval(() => {
+    if (leads()) void (alarms ??= alarmsOf()).look()
+    else alarms = undefined
+  }, lookEveryMs)
   timer.unref()
   return { stop: () => clearInterval(timer) }
+}
+
+/** Rows of another gateway are there after so long, milliseconds. */
+const lateMs = 5_000
+/** Whoever has not asked for so long did not lead meanwhile, milliseconds. */
+const longestMs = 600_000
+
+/** Adds up what calls have cost, and their refusals, of all gateways. */
+export function totalsOfAll(
+  recent: Pick<RecentCalls, 'totals'>,
+  now: () => number,
+): () => Promise<CallTotals> {
+  const refusals = new Map<string, number>()
+  let costUsd = 0
+  let until: number | undefined
+  return async () => {
+    const end = now() - lateMs
+    const from = Math.max(until ?? end, end - longestMs)
+    if (end > from) {
+      const added = await recent.totals(from, end)
+      costUsd += added.costUsd
+      for (const [code, times] of added.refusals) refusals.set(code, (refusals.get(code) ?? 0) + times)
+    }
+    until = Math.max(from, end)
+    return { costUsd, refusals: new Map(refusals) }
+  }
 }

@@ -21,7 +21,7 @@ import { type Mcp, mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { Configuration } from './configuration.ts'
-import { Alarms, alarmSender, keepLooking } from './alarms.ts'
+import { Alarms, alarmSender, keepLooking, totalsOfAll } from './alarms.ts'
 import { keepExporting, logExportOf } from './log-export.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
@@ -67,6 +67,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
   const { config, store, log, clock, live } = parts
   const notifications = notificationsOf(config, store, clock)
   const inFlight = new InFlight()
+  const leads = () => store.leads()
   const metrics = new CallMetrics(formatUsd)
   const logExport = logExportOf(parts)
   const identity = identityParts(parts)
@@ -127,14 +128,17 @@ export function createGateway(parts: LedgerProcess): Gateway {
     mcpAuthorization: mcp.authorization,
     mcpCalls: new RunningCalls(),
   }
-  const alarms = new Alarms({
+  const totals = store.recentCalls
+    ? totalsOfAll(store.recentCalls, clock)
+    : () => ({ costUsd: metrics.costUsd(), refusals: metrics.refusals() })
+  const alarmParts = {
     settings: () => live.config.alarms,
     store,
     providers: () => http.chat.providers.values(),
     healthOf: http.healthOf,
     audit: http.audit,
     logExport: http.logExport,
-    totals: metrics,
+    totals,
     spenders: () => notifications.watch.takeSpenders(),
     send: alarmSender({
       settings: () => live.config.alarms,
@@ -144,7 +148,7 @@ export function createGateway(parts: LedgerProcess): Gateway {
     }),
     log,
     now: clock,
-  })
+  } satisfies ConstructorParameters<typeof Alarms>[0]
   // `fetch` is a getter that compiles the routes on each access.
   const { fetch } = createRoutes(http)
   return {
@@ -158,9 +162,9 @@ export function createGateway(parts: LedgerProcess): Gateway {
     notify: () => {
       const times = { everyMs: config.webhooks.every_ms, watchMs: config.webhooks.watch_ms }
       const running = [
-        keepNotifying(notifications, times, log),
-        keepExporting(logExport),
-        keepLooking(alarms),
+        keepNotifying(notifications, times, { leads, log }),
+        keepExporting(logExport, leads),
+        keepLooking(() => new Alarms(alarmParts), leads),
         keepSharing(shared.limiter, store.limits, log),
         keepFollowing(http.configuration, log),
       ]

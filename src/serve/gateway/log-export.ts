@@ -1,6 +1,6 @@
 // The request log elsewhere: its rows as JSON lines, gzipped, to an S3-compatible store or a webhook, in the order in which
 // they were written. How far it has got is noted in the database, and so is each batch before it is sent: after a crash the
-// same rows are sent again under the same name. The process that keeps the ledger sends, and there is one.
+// same rows are sent again under the same name. One process sends: the one that leads.
 
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -335,9 +335,11 @@ export function logExportOf({
   })
 }
 
-/** Looks for rows to be sent until it is stopped. */
-export function keepExporting(exporting: LogExport): { stop(): void } {
-  const timer = setInterval(() => void exporting.look(), lookEveryMs)
+/** Looks for rows to be sent while this process leads, until it is stopped. */
+export function keepExporting(exporting: LogExport, leads: () => boolean): { stop(): void } {
+  const timer = setInterval(() => {
+    if (leads()) void exporting.look()
+  }, lookEveryMs)
   timer.unref()
   return {
     stop: () => {

@@ -42,15 +42,15 @@ export function webhooksOf(
 
 export function notificationsOf(
   config: WebhookConfig,
-  store: Pick<Store, 'webhooks' | 'accounts' | 'groups' | 'ledger'>,
+  store: Pick<Store, 'webhooks' | 'accounts' | 'groups' | 'ledger' | 'recentCalls'>,
   now: () => number,
 ): Notifications {
   const { webhooks, sender } = webhooksOf(config, store, now)
   const { low_balance_usd: low, expiring_days: days } = config.credits
   const thresholds: Thresholds = { lowBalance: usd(low), expiringMs: days * dayMs }
   const { accounts, ledger } = store
-  const { groups } = store
-  const watch = new AccountWatch({ store: store.webhooks, accounts, groups, ledger, thresholds, now })
+  const { groups, recentCalls: recent } = store
+  const watch = new AccountWatch({ store: store.webhooks, accounts, groups, ledger, thresholds, recent, now })
   return {
     webhooks,
     sender,
@@ -61,11 +61,11 @@ export function notificationsOf(
   }
 }
 
-/** Sends due messages every `everyMs`, and checks accounts every `watchMs`. */
+/** Sends due messages every `everyMs`, and checks accounts every `watchMs`, as the one gateway that does. */
 export function keepNotifying(
   { sender, watch }: Pick<Notifications, 'sender' | 'watch'>,
   { everyMs, watchMs }: { readonly everyMs: number; readonly watchMs: number },
-  log: Pick<Log, 'warn'>,
+  { leads, log }: { readonly leads: () => boolean; readonly log: Pick<Log, 'warn'> },
 ): { stop(): void } {
   const onFailure = (error: unknown) =>
     log.warn('webhooks could not be served; the next round tries again', { error })
@@ -74,6 +74,7 @@ export function keepNotifying(
   const sending = setInterval(() => void sender.sendDue().catch(onFailure), everyMs)
   sending.unref()
   const look = async () => {
+    if (!leads()) return
     await watch.look()
     await sender.sweep()
   }

@@ -1,5 +1,6 @@
-// The figures of a database that monitors ask for every few seconds.
+// The figures of a database that monitors ask for every few seconds, and what has ended at its gateways a moment ago.
 
+import type { CallTotals, RecentCalls } from '../../notify/watch.ts'
 import type { StoreFigures } from '../../observe/call-log.ts'
 import { sql, type Tables } from '../sql/work.ts'
 
@@ -31,5 +32,51 @@ export async function figuresOf(tables: Tables): Promise<Read> {
     logBytes: 0,
     diskBytes: 0,
     diskFreeBytes: 0,
+  }
+}
+
+/** So many accounts are told of. */
+const mostSpenders = 10_000
+
+const recent = {
+  totals: sql<{ readonly refusal: string | null; readonly calls: bigint; readonly cost: number }>(
+    `SELECT CASE WHEN provider IS NULL AND status < 500 THEN code END AS refusal, count(*) AS calls,
+       coalesce(sum(cost::double precision), 0) AS cost FROM request_log WHERE at >= ? AND at < ? GROUP BY 1`,
+  ),
+  spenders: sql<{ readonly account: string }>(
+    `SELECT DISTINCT account FROM request_log WHERE at >= ? AND cost > 0 LIMIT ${mostSpenders}`,
+  ),
+  refusedKeys: sql<{ readonly key: string; readonly at: bigint }>(
+    `SELECT key, max(at) AS at FROM request_log WHERE at >= ? AND code = 'key_limit_exceeded' AND key IS NOT NULL
+     GROUP BY key`,
+  ),
+}
+
+/** By the request log, which every gateway writes: refusals that leave no row are not counted. */
+export class PostgresRecentCalls implements RecentCalls {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  async totals(from: number, until: number): Promise<CallTotals> {
+    const rows = await this.#tables.do(() => recent.totals.all(from, until))
+    return {
+      costUsd: rows.reduce((sum, { cost }) => sum + cost, 0) / 1e12,
+      refusals: new Map(
+        rows.flatMap(({ refusal, calls }) => (refusal === null ? [] : [[refusal, Number(calls)] as const])),
+      ),
+    }
+  }
+
+  async spenders(since: number): Promise<ReadonlySet<string>> {
+    const rows = await this.#tables.do(() => recent.spenders.all(since))
+    return new Set(rows.map(({ account }) => account))
+  }
+
+  async refusedKeys(since: number): Promise<ReadonlyMap<string, number>> {
+    const rows = await this.#tables.do(() => recent.refusedKeys.all(since))
+    return new Map(rows.map(({ key, at }) => [key, Number(at)]))
   }
 }

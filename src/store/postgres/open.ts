@@ -26,7 +26,7 @@ import { SqlUsage } from '../sql/usage-reports.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
 import { placeOf } from './server.ts'
-import { figuresOf } from './figures.ts'
+import { figuresOf, PostgresRecentCalls } from './figures.ts'
 import { PostgresRequestLog } from './request-log.ts'
 import { PostgresTables } from './tables.ts'
 
@@ -143,6 +143,7 @@ export async function openOnPostgres(
     deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     retention,
     limits: new PostgresLimits(tables),
+    recentCalls: new PostgresRecentCalls(tables),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     requests: new SqlRequestReader(tables),
     usage: new SqlUsage(tables),

@@ -5,6 +5,7 @@ import { SQL } from 'bun'
 import { tagsText } from '../../../src/conversation/tags.ts'
 import type { RequestLogRow } from '../../../src/observe/call-log.ts'
 import { migrate } from '../../../src/store/postgres/migrate.ts'
+import { PostgresRecentCalls } from '../../../src/store/postgres/figures.ts'
 import { PostgresRequestLog } from '../../../src/store/postgres/request-log.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { noon } from '../../credits/support.ts'
@@ -70,6 +71,26 @@ describeOnPostgres('the request log on PostgreSQL', () => {
     ])
     await admin.unsafe("DELETE FROM request_log WHERE request_id = 'r7'")
     expect([...(await admin.unsafe('SELECT * FROM request_tag'))]).toEqual([])
+  })
+
+  test('what calls of all gateways have cost is told, who has spent it, and what was refused', async () => {
+    log.append(logRowOf('before', { at: noon - 1, account: 'bert', cost: 1n }))
+    log.append(logRowOf('paid', { at: noon, account: 'anna', cost: 500_000_000_000n }))
+    log.append(logRowOf('free', { at: noon, account: 'carl', cost: 0n }))
+    log.append(
+      logRowOf('fault', { at: noon, account: 'carl', cost: 0n, code: 'upstream_error', status: 502 }),
+    )
+    const refusal = { account: 'dora', cost: 0n, code: 'key_limit_exceeded', status: 402, provider: null }
+    for (const at of [noon + 1, noon + 5, noon + 9])
+      log.append(logRowOf(`r${at}`, { ...refusal, at, key: 'key_d' }))
+    await log.close()
+    const recent = new PostgresRecentCalls(tables)
+    expect(await recent.totals(noon, noon + 9)).toEqual({
+      costUsd: 0.5,
+      refusals: new Map([['key_limit_exceeded', 2]]),
+    })
+    expect(await recent.spenders(noon)).toEqual(new Set(['anna']))
+    expect(await recent.refusedKeys(noon)).toEqual(new Map([['key_d', noon + 9]]))
   })
 
   test('refusals are added to their day in the same statement, each once', async () => {
