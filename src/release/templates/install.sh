@@ -83,7 +83,7 @@ chmod 755 "$to/.weir.new"
 mv -f "$to/.weir.new" "$to/weir"
 
 "$to/weir" version >/dev/null 2>&1 || {
-  [ -z "$libc" ] || fail "$to/weir does not start: Alpine needs the packages libstdc++ and libgcc (apk add libstdc++ libgcc)"
+  [ -z "$libc" ] || fail "$to/weir does not start: it needs musl 1.2.4 or newer (Alpine 3.18) and the packages libstdc++ and libgcc (apk add libstdc++ libgcc)"
   fail "$to/weir does not start here"
 }
 echo "installed $("$to/weir" version) as $to/weir"
