@@ -184,6 +184,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'observe',
     'payments',
     'responses',
+    'version.ts',
   ],
   http: [
     'accounts',

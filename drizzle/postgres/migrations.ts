@@ -778,4 +778,13 @@ CREATE TRIGGER "request_log_tags" AFTER INSERT ON "request_log" FOR EACH ROW WHE
 CREATE TRIGGER "request_log_no_tags" AFTER DELETE ON "request_log" FOR EACH ROW WHEN (old.tags IS NOT NULL) EXECUTE FUNCTION request_log_tags();
 `,
   },
+  {
+    name: '0015_gateways',
+    sql: `CREATE TABLE "imported_catalog" (
+	"revision" bigint PRIMARY KEY NOT NULL,
+	"at" bigint NOT NULL,
+	"file" text COLLATE "C"
+);
+ALTER TABLE "chain" ADD COLUMN "program" text COLLATE "C" DEFAULT '' NOT NULL;ALTER TABLE "chain" ADD COLUMN "migrations" bigint DEFAULT 15 NOT NULL;`,
+  },
 ]

@@ -2,6 +2,8 @@
 // of them, the leader, does what is to be done once, and finds the dead: whoever shows no sign of life any more has its chain
 // taken by a write, so that nothing it has sent or may yet send counts, and only then is it dead and are its calls ended.
 
+import { migrations } from '../../../drizzle/postgres/migrations.ts'
+import { version } from '../../version.ts'
 import { uncaught } from '../commits/durability.ts'
 import type { Lives } from '../ledger-core.ts'
 import { sql, type Work } from '../sql/work.ts'
@@ -78,6 +80,11 @@ export class Peers implements Lives {
   /** Throws ConnectionLost when the server cannot be reached. */
   async open(): Promise<void> {
     await this.#connection.renew()
+    await this.#connection.send('UPDATE chain SET program = $2, migrations = $3 WHERE owner = $1', [
+      this.#parts.owner,
+      version,
+      BigInt(migrations.length),
+    ])
     await this.#beat()
     clearInterval(this.#timer)
     this.#timer = setInterval(() => void this.#beatAgain(), this.#times.beatMs)

@@ -26,6 +26,19 @@ export const chain = columns.table('chain', {
     .time('heartbeat_until')
     .notNull()
     .default(sql`0`),
+  /** The version of its program, and how many migrations that knows: for whoever looks, and whoever changes the tables. */
+  program: columns.string('program').notNull().default(''),
+  migrations: columns
+    .whole('migrations')
+    .notNull()
+    .default(sql`15`),
+})
+
+/** The catalog that operators have imported, for all gateways: the newest counts, and null is the bundled one. */
+export const importedCatalog = columns.table('imported_catalog', {
+  revision: columns.whole('revision').primaryKey(),
+  at: columns.time('at').notNull(),
+  file: columns.json('file'),
 })
 
 /** Which process does what is to be done by one alone, and until when, by the database's clock. */

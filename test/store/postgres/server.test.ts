@@ -89,7 +89,11 @@ describeOnPostgres('a server of PostgreSQL', () => {
     expect(said).toEqual([expect.objectContaining({ setting: 'fsync = off' })])
     await admin.unsafe(`DELETE FROM migration WHERE name = (SELECT max(name) FROM migration)`)
     await expect(readyAt(url, false)).rejects.toThrow('the tables of an older version')
-    await admin.unsafe(`INSERT INTO migration (name, applied_at) VALUES ('9999_of_the_future', 0)`)
-    await expect(readyAt(url)).rejects.toThrow('a newer version of weir has made this database')
+    await admin.unsafe(
+      `INSERT INTO migration (name, applied_at, oldest_program) VALUES ('9999_of_the_future', 0, 9999)`,
+    )
+    await expect(readyAt(url)).rejects.toThrow(
+      'a newer version of weir has changed this database (9999_of_the_future)',
+    )
   })
 })
