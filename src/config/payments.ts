@@ -1,15 +1,16 @@
 // The settings of payments: the exchange rate, the processors, and subscriptions that are sold elsewhere.
 
 import { z } from 'zod'
+import { currencies, givenDecimals, parseMinor } from '../credits/currency.ts'
 import { parseUsd } from '../credits/money.ts'
 import { baseUrl, grantedUsd, note, secret, section, whole, wholeBetween } from './fields.ts'
 
-/** "89.015": what parseRate of payments/exchange.ts takes. */
+/** "89.015": what parseRate of credits/currency.ts takes. */
 const rate = z
   .string('must be written as a string, "89.015"')
   .regex(
     /^(?!0+(\.0+)?$)\d{1,6}(\.\d{1,6})?$/,
-    'must be rupees for a dollar, such as "89.015", with at most six decimals',
+    'must be units for a dollar, such as "89.015", with at most six decimals',
   )
 
 const leastInr = 100
@@ -77,6 +78,41 @@ export const processorKeys: Readonly<Record<keyof typeof processors, readonly [s
   stripe: ['secret_key'],
 }
 
+const price = z
+  .string('must be written as a string, "5"')
+  .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be an amount such as "5" or "5.50", with at most two decimals')
+
+const currency = z.strictObject({
+  per_usd: rate,
+  min: price,
+  max: price,
+  as_of: z.iso.date('must be a day such as 2026-11-20').optional(),
+  source: z.string().min(1).max(100).default('set by the operator'),
+  processors: z
+    .array(z.enum(['razorpay', 'stripe']))
+    .min(1)
+    .optional(),
+})
+
+/** By ISO 4217. What the amounts of each must be is checked where its code is known. */
+const soldIn = z.record(z.string(), currency).check(({ value, issues }) => {
+  const fault = (path: string[], message: string) =>
+    issues.push({ code: 'custom', message, path, input: value })
+  for (const [code, { min, max }] of Object.entries(value)) {
+    if (code === 'INR') fault([code], 'is set by payments.fx, min_inr and max_inr')
+    else if (!currencies.includes(code))
+      fault([code], 'is no currency in ISO 4217, in capitals, that processors count in the same way')
+    else {
+      const [least, most] = [parseMinor(min, code), parseMinor(max, code)]
+      const places = `has more than the ${givenDecimals(code)} decimals that ${code} is paid in`
+      if (least === undefined) fault([code, 'min'], places)
+      if (most === undefined) fault([code, 'max'], places)
+      if (least === 0n) fault([code, 'min'], 'must be above "0"')
+      if (least !== undefined && most !== undefined && most < least) fault([code, 'max'], 'is below min')
+    }
+  }
+})
+
 export const paymentSettings = section({
   fx: section({
     inr_per_usd: note(rate.optional(), 'Rupees for a US dollar; a top-up keeps the rate it was opened at'),
@@ -85,6 +121,11 @@ export const paymentSettings = section({
   }),
   min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
   max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
+  currencies: note(
+    soldIn.default({}),
+    'Other currencies that top-ups are paid in, by ISO 4217, as EUR: { per_usd: "0.92", min: "5", max: "500" }: units for a ' +
+      'US dollar, the smallest and the largest top-up; as_of and source as in payments.fx, processors where not all take it',
+  ),
   unpaid_per_hour: whole(
     'Top-ups that an account may open in an hour and leave unpaid, before another is refused with 429',
     20,

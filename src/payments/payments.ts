@@ -8,11 +8,8 @@ import {
   creditEnds,
   type EventOutcome,
   type EventRecord,
-  exchangeAt,
-  formatMinor,
   judge,
   mayBePaid,
-  type Minor,
   nextQuestion,
   type PaymentEvent,
   type PaymentFact,
@@ -20,9 +17,16 @@ import {
   type TopUp,
   type TopUpProblem,
 } from './top-up.ts'
+import { exchange, formatMinor, type Minor } from '../credits/currency.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
 import { type PaymentBooks, type PaymentRefund, Refunds, Reversals } from './reversals.ts'
-import { draftTopUp, openForMs, type TopUpTerms, type WantedTopUp } from './top-up-draft.ts'
+import {
+  type CurrencyTerms,
+  draftTopUp,
+  openForMs,
+  type TopUpTerms,
+  type WantedTopUp,
+} from './top-up-draft.ts'
 
 interface PaymentParts extends TopUpTerms, PaymentBooks {
   readonly ledger: PaymentBooks['ledger'] & Pick<LedgerCommands, 'grant'>
@@ -55,9 +59,9 @@ export class Payments {
     return this.#parts.processors
   }
 
-  /** The current rate, and the limits of the amount. */
-  get terms(): Pick<PaymentParts, 'fx' | 'least' | 'most'> {
-    return this.#parts
+  /** The currencies that can be paid in, the preferred one first: their rates, and the limits of an amount. */
+  get currencies(): readonly [CurrencyTerms, ...CurrencyTerms[]] {
+    return this.#parts.currencies
   }
 
   processor(id: string): PaymentProcessor | undefined {
@@ -180,14 +184,14 @@ export class Payments {
   /** Grants the credit under the id of the payment, and so only once. */
   async #grant(topUp: TopUp): Promise<string | 'refused'> {
     const { ledger } = this.#parts
-    const { account, processor, paymentId, amount, rate, credit } = topUp
+    const { account, processor, paymentId, credit } = topUp
     try {
       const { lot } = await ledger.grant({
         source: `payment:${processor}:${paymentId}`,
         account,
         pool: 'purchased',
         amount: credit,
-        rounding: exchangeAt(amount, rate).rounding,
+        rounding: exchange(topUp).rounding,
         expiresAt: creditEnds(topUp),
         from: `cash:${processor}`,
       })
@@ -205,7 +209,7 @@ export class Payments {
     this.#parts.alarm('a payment needs an operator', {
       problem,
       top_up: topUp.id,
-      expected: `${formatMinor(topUp.amount)} ${topUp.currency}`,
+      expected: `${formatMinor(topUp.amount, topUp.currency)} ${topUp.currency}`,
       ...said,
     })
     return this.#parts.store.changeTopUp(topUp.id, (current) =>

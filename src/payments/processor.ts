@@ -3,7 +3,8 @@
 import { z } from 'zod'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { GatewayError } from '../errors/errors.ts'
-import type { Minor, PaymentEvent, PaymentFact, ProcessorId, RefundNews, TopUp } from './top-up.ts'
+import type { Minor } from '../credits/currency.ts'
+import type { PaymentEvent, PaymentFact, ProcessorId, RefundNews, TopUp } from './top-up.ts'
 
 /** An HTTP request to a processor, at the operator's address. Rejects without a connection. */
 export type ProcessorFetch = (

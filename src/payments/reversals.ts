@@ -10,12 +10,9 @@ import { GatewayError } from '../errors/errors.ts'
 import {
   type AskedRefund,
   creditEnds,
-  creditOfPart,
   type DisputeNews,
   type EventOutcome,
   type FailedRefundNews,
-  formatMinor,
-  type Minor,
   type PaymentStore,
   type ProcessorId,
   type RefundNews,
@@ -23,6 +20,7 @@ import {
   stateAfter,
   type TopUp,
 } from './top-up.ts'
+import { creditOfPart, formatMinor, type Minor } from '../credits/currency.ts'
 import type { PaymentProcessor } from './processor.ts'
 
 /** Where payments are kept, and booked. */
@@ -268,7 +266,7 @@ interface Taken {
 function takenOf(topUp: TopUp, wanted: Minor): Taken {
   const left = topUp.amount - topUp.refunded
   const amount = wanted < left ? wanted : left
-  return { amount, credit: creditOfPart(topUp.refunded, amount, topUp.rate) }
+  return { amount, credit: creditOfPart(topUp, topUp.refunded, amount) }
 }
 
 function withTaken(topUp: TopUp, amount: Minor, others: readonly Reversal[]): TopUp {
@@ -291,7 +289,7 @@ function movedBy(noted: Noted, topUp: TopUp, others: readonly Noted[]): Taken {
   const amount =
     smaller(reportedSum([...others, noted]), topUp.amount) - smaller(reportedSum(others), topUp.amount)
   const lower = amount < 0n ? topUp.refunded + amount : topUp.refunded
-  return { amount, credit: creditOfPart(lower, amount < 0n ? -amount : amount, topUp.rate) }
+  return { amount, credit: creditOfPart(topUp, lower, amount < 0n ? -amount : amount) }
 }
 
 /** What lost disputes, and refunds that did not fail, have taken by what was reported. */
@@ -361,12 +359,12 @@ export class Refunds {
     const wanted = { topUp: topUpId, id, amount, askedAt: now(), madeAt: null }
     const asked = await store.askRefund(wanted)
     if (asked === 'exceeds') {
-      const left = formatMinor(topUp.amount - topUp.refunded)
-      throw invalid('amount', `At most ${left} INR can be refunded.`)
+      const left = formatMinor(topUp.amount - topUp.refunded, topUp.currency)
+      throw invalid('amount', `At most ${left} ${topUp.currency} can be refunded.`)
     }
     if (asked.amount !== amount)
       throw new GatewayError('idempotency_conflict', {
-        message: `The id was used for a refund of ${formatMinor(asked.amount)} INR.`,
+        message: `The id was used for a refund of ${formatMinor(asked.amount, topUp.currency)} ${topUp.currency}.`,
         param: 'id',
       })
     if (asked.madeAt !== null) return { topUp, repeated: true }

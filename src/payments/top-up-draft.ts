@@ -1,24 +1,38 @@
-// A new top-up: its processor, its rate, and the limits of its amount.
+// A new top-up: its currency, its processor, its rate, and the limits of its amount.
 
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors/errors.ts'
-import { exchangeAt, formatMinor, type Minor, type ProcessorId, type Rate, type TopUp } from './top-up.ts'
+import { exchange, formatMinor, type Minor, type Rate } from '../credits/currency.ts'
+import type { ProcessorId, TopUp } from './top-up.ts'
 import type { PaymentProcessor } from './processor.ts'
 
 export interface WantedTopUp {
   readonly account: string
   readonly amount: Minor
+  /** ISO 4217. */
+  readonly currency: string
   /** The preferred processor if not given. */
   readonly processor: ProcessorId | undefined
   readonly idempotencyKey: string | null
 }
 
+/** A currency that can be paid in: its rate, and the limits of an amount. */
+export interface CurrencyTerms {
+  readonly currency: string
+  readonly rate: Rate
+  readonly asOf: string
+  readonly source: string
+  readonly least: Minor
+  readonly most: Minor
+  /** Who takes it, in no order; null for every processor. */
+  readonly processors: readonly ProcessorId[] | null
+}
+
 export interface TopUpTerms {
   /** The available processors, the preferred one first. */
   readonly processors: readonly PaymentProcessor[]
-  readonly fx: { readonly rate: Rate; readonly asOf: string; readonly source: string }
-  readonly least: Minor
-  readonly most: Minor
+  /** What can be paid in, the preferred one first. */
+  readonly currencies: readonly [CurrencyTerms, ...CurrencyTerms[]]
   /** How many top-ups an account may open in an hour without paying them. */
   readonly unpaidPerHour: number
 }
@@ -26,11 +40,11 @@ export interface TopUpTerms {
 /** How long a top-up can be paid at its rate, milliseconds. */
 export const openForMs = 30 * 60_000
 
-/** A top-up that is not opened yet. Throws `invalid_request` for the amount or the processor. */
+/** A top-up that is not opened yet. Throws `invalid_request` for the currency, the amount or the processor. */
 export function draftTopUp(wanted: WantedTopUp, terms: TopUpTerms, now: number): TopUp {
-  const { account, amount } = wanted
-  const { fx } = terms
-  const processor = processorFor(wanted, terms)
+  const { account, amount, currency } = wanted
+  const fx = currencyTerms(wanted, terms)
+  const processor = processorFor(wanted, terms, fx)
   return {
     id: `topup_${randomBytes(12).toString('hex')}`,
     account,
@@ -39,11 +53,11 @@ export function draftTopUp(wanted: WantedTopUp, terms: TopUpTerms, now: number):
     reference: null,
     url: null,
     amount,
-    currency: 'INR',
+    currency,
     rate: fx.rate,
     rateAsOf: fx.asOf,
     rateSource: fx.source,
-    credit: exchangeAt(amount, fx.rate).credit,
+    credit: exchange({ amount, currency, rate: fx.rate }).credit,
     state: 'open',
     paymentId: null,
     method: null,
@@ -59,18 +73,38 @@ export function draftTopUp(wanted: WantedTopUp, terms: TopUpTerms, now: number):
   }
 }
 
-function processorFor(
-  { processor: id, amount }: WantedTopUp,
-  { least, most, processors }: TopUpTerms,
-): PaymentProcessor {
-  const processor = id === undefined ? processors[0] : processors.find((one) => one.id === id)
-  if (!processor) {
-    const known = processors.map((other) => other.id).join(', ')
-    throw invalid('processor', `It can be paid by ${known}.`)
+function currencyTerms({ amount, currency }: WantedTopUp, { currencies }: TopUpTerms): CurrencyTerms {
+  const found = currencies.find((one) => one.currency === currency)
+  if (!found) {
+    const known = currencies.map((one) => one.currency).join(', ')
+    throw invalid('currency', `It can be paid in ${known}.`)
   }
-  if (amount < least) throw invalid('amount', `A top-up is at least ${formatMinor(least)} INR.`)
-  if (amount > most) throw invalid('amount', `A top-up is at most ${formatMinor(most)} INR.`)
-  return processor
+  const { least, most } = found
+  if (amount < least)
+    throw invalid('amount', `A top-up is at least ${formatMinor(least, currency)} ${currency}.`)
+  if (amount > most)
+    throw invalid('amount', `A top-up is at most ${formatMinor(most, currency)} ${currency}.`)
+  return found
+}
+
+/** The processors that take a currency, the preferred one first. */
+export function processorsFor(
+  { processors }: Pick<TopUpTerms, 'processors'>,
+  { processors: taking }: Pick<CurrencyTerms, 'processors'>,
+): readonly PaymentProcessor[] {
+  return taking === null ? processors : processors.filter(({ id }) => taking.includes(id))
+}
+
+function processorFor(
+  { processor: id, currency }: WantedTopUp,
+  terms: TopUpTerms,
+  fx: CurrencyTerms,
+): PaymentProcessor {
+  const taking = processorsFor(terms, fx)
+  const processor = id === undefined ? taking[0] : taking.find((one) => one.id === id)
+  if (processor) return processor
+  const known = taking.map((other) => other.id).join(', ')
+  throw invalid('processor', `${currency} can be paid by ${known === '' ? 'no processor' : known}.`)
 }
 
 function invalid(param: string, message: string): GatewayError {

@@ -87,6 +87,10 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'credits.low_balance_usd': ['2.5', '2.5'],
     'payments.fx.inr_per_usd': ['90.5', '90.5'],
     'payments.fx.as_of': ['2026-11-20', '2026-11-20'],
+    'payments.currencies': [
+      '{"EUR":{"per_usd":"0.92","min":"5","max":"500"}}',
+      { EUR: { per_usd: '0.92', min: '5', max: '500', source: 'set by the operator' } },
+    ],
     'payments.min_inr': ['150', '150'],
     'payments.max_inr': ['900.50', '900.50'],
     'payments.razorpay.key_id': ['rzp_live_a', 'rzp_live_a'],

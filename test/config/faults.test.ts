@@ -77,6 +77,18 @@ search: { backend: tavily }
       'payments.stripe.secret_key: is the publishable key: the secret one begins with sk_ or rk_',
     ],
     [
+      'payments: { currencies: { eur: { per_usd: "1", min: "5", max: "9" } } }',
+      'payments.currencies.eur: is no currency in ISO 4217, in capitals, that processors count in the same way, not {"per_usd":"1","min":"5","max":"9"}',
+    ],
+    [
+      'payments: { currencies: { JPY: { per_usd: "150", min: "5.5", max: "9" } } }',
+      'payments.currencies.JPY.min: has more than the 0 decimals that JPY is paid in, not "5.5"',
+    ],
+    [
+      'payments: { currencies: { INR: { per_usd: "89", min: "5", max: "9" } } }',
+      'payments.currencies.INR: is set by payments.fx, min_inr and max_inr, not {"per_usd":"89","min":"5","max":"9"}',
+    ],
+    [
       'bootstrap: { credit_usd: "1000001" }',
       'bootstrap.credit_usd: must be at most "1000000", which is the largest grant, not "1000001"',
     ],

@@ -20,6 +20,9 @@ const settings = () => `local_servers: { discover: false }
 payments:
   ${fx}
   seller: { name: Example Models Pvt Ltd, address: "12 Lake Road, Pune 411001", gstin: 27AAAAA0000A1Z5 }
+  currencies:
+    EUR: { per_usd: '0.8', min: '5', max: '500', as_of: 2026-11-20, source: ECB }
+    JPY: { per_usd: '150', min: '750', max: '75000', processors: [stripe] }
   razorpay: ${razorpay.settings}
 `
 
@@ -27,8 +30,8 @@ describe.skipIf(browserPath === null)('payments', () => {
   const console = openedConsole(() => ({ config: settings() }))
 
   const typed = async (page: Page, amount: string) => {
-    await page.getByLabel('Amount in rupees').fill(amount)
-    await page.getByLabel('Amount in rupees').blur()
+    await page.getByLabel('Amount in INR').fill(amount)
+    await page.getByLabel('Amount in INR').blur()
   }
   const purchased = (page: Page) =>
     page.evaluate(async () => {
@@ -52,8 +55,8 @@ describe.skipIf(browserPath === null)('payments', () => {
     expect(said).toEqual({
       '99.99': 'A top-up is at least ₹100.',
       '50001': 'A top-up is at most ₹50,000.',
-      '100.005': 'Rupees have at most two decimals.',
-      'a lot': 'Type rupees as digits, such as 500 or 500.50.',
+      '100.005': 'Amounts in INR have at most 2 decimals.',
+      'a lot': 'Type an amount as digits, such as 500.',
       '': 'Type an amount.',
     })
     await typed(page, '250.50')
@@ -112,6 +115,33 @@ describe.skipIf(browserPath === null)('payments', () => {
     await context.close()
   }, 60_000)
 
+  test('it is paid in another currency, at its own rate', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/credits/top-up')
+    await page.getByLabel('Currency').selectOption('EUR')
+    await page.getByText('€0.8 for $1').waitFor()
+    await page.getByLabel('Amount in EUR').fill('20')
+    await page.getByText('$25.00', { exact: true }).waitFor()
+    expect(await faultsOf(page, 'credits/top-up')).toEqual([])
+    // Only Stripe takes yen, and it is not set up: the simulator is left.
+    await page.getByLabel('Currency').selectOption('JPY')
+    await page.getByText('$5.00', { exact: true }).waitFor()
+    expect(await page.getByLabel('Paid with').count()).toBe(0)
+    await page.getByLabel('Amount in JPY').fill('1500.5')
+    await page.getByLabel('Amount in JPY').blur()
+    await page.getByText('Amounts in JPY have no decimals.').waitFor()
+    await page.getByLabel('Amount in JPY').fill('1500')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByRole('heading', { name: /Simulated payment of .*1,500/ }).waitFor()
+    await page.getByRole('button', { name: 'Pay', exact: true }).click()
+    await page.getByText('The test is finished: no money moved').waitFor()
+    await page.getByRole('heading', { name: 'Top-up of ¥1,500' }).waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 40_000)
+
   test('a rate that has changed while the page was open is shown before anything is paid', async () => {
     const visit = await console.visit()
     const { context, page } = visit
@@ -122,8 +152,10 @@ describe.skipIf(browserPath === null)('payments', () => {
     // What the gateway said before its operator changed the rate.
     await page.route('**/console/api/top-up-terms', async (route) => {
       const response = await route.fetch()
-      const { data } = (await response.json()) as { data: object }
-      await route.fulfill({ response, json: { data: { ...data, rate: '50' } } })
+      const { data } = (await response.json()) as { data: { currencies: object[] } }
+      const [rupees, ...others] = data.currencies
+      const currencies = [{ ...rupees, rate: '50' }, ...others]
+      await route.fulfill({ response, json: { data: { ...data, currencies } } })
     })
     const before = razorpay.links.size
     await page.goto('/console/credits/top-up')

@@ -4,7 +4,7 @@
 
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { exchangeAt, parseRate } from '../../src/payments/top-up.ts'
+import { creditOfPart, parseRate } from '../../src/credits/currency.ts'
 import { paymentFailpoints } from '../../src/credits/ledger/failpoint.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'
@@ -271,8 +271,7 @@ function judged(dataDir: string, account: string, { payments }: Market): string[
     )
     let due = 0n
     for (const { id, amount, refunded } of payments) {
-      const credit = exchangeAt(BigInt(amount), rate).credit
-      due += credit - exchangeAt(BigInt(refunded), rate).credit
+      due += creditOfPart({ currency: 'INR', rate }, BigInt(refunded), BigInt(amount - refunded))
       const row = find.get(id)
       const state = refunded === 0 ? 'credited' : refunded === amount ? 'refunded' : 'refunded_part'
       if (row?.state !== state) broken.push(`${id} is ${row?.state}, not ${state}`)

@@ -3,13 +3,14 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
-import { creditOfPart, type DisputePhase, parseRate, type PaymentNews } from '../../src/payments/top-up.ts'
+import { creditOfPart } from '../../src/credits/currency.ts'
+import type { DisputePhase, PaymentNews } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { openTopUp, rounding } from './top-up.ts'
+import { inRupees, openTopUp, rounding } from './top-up.ts'
 
 const { credit } = openTopUp
 const ends = twelveMonthsAfter(noon)
@@ -32,9 +33,7 @@ const parts = () => ({
       refund: async () => undefined,
     } satisfies PaymentProcessor,
   ],
-  fx: { rate: parseRate('89.015')!, asOf: '2026-11-20', source: 'a test' },
-  least: 10_000n,
-  most: 5_000_000n,
+  currencies: inRupees(),
   unpaidPerHour: 20,
   isUsable: () => true,
   now: () => now,
@@ -184,7 +183,7 @@ describe('a refund that fails returns its credit once, in every order of the mes
       expect(topUp).toMatchObject({ refunded: taken, state })
       const { lots, debt } = await store.ledger.balance('anna')
       const left = lots.reduce((all, lot) => all + lot.remaining, 0n) - debt
-      expect({ order: at, left }).toEqual({ order: at, left: credit - creditOfPart(0n, taken, topUp.rate) })
+      expect({ order: at, left }).toEqual({ order: at, left: credit - creditOfPart(topUp, 0n, taken) })
       expect(lots.filter(({ expiresAt }) => expiresAt !== ends)).toEqual([])
     }
   })

@@ -1,19 +1,16 @@
 // Moments between two writes, where another process or a death may come.
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import {
-  type PaidFact,
-  parseRate,
-  type PaymentEvent,
-  type PaymentStore,
-  type RefundNews,
-  type TopUp,
-} from '../../src/payments/top-up.ts'
+import type { PaidFact, PaymentEvent, PaymentStore, RefundNews, TopUp } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, minute, noon } from '../credits/support.ts'
+import { usd } from '../../src/credits/money.ts'
+import { parseRate } from '../../src/credits/currency.ts'
+import type { CurrencyTerms } from '../../src/payments/top-up-draft.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
+import { inRupees } from './top-up.ts'
 
 let home: TempDir
 let store: Store
@@ -49,22 +46,24 @@ afterEach(async () => {
 })
 
 function paymentsWith(payments: PaymentStore = store.payments, rate = '89.015'): Payments {
-  return new Payments({
+  return new Payments(partsWith(payments, rate))
+}
+
+function partsWith(payments: PaymentStore = store.payments, rate = '89.015') {
+  return {
     store: payments,
     ledger: store.ledger,
     processors: [processor],
-    fx: { rate: parseRate(rate)!, asOf: '2026-11-20', source: 'a test' },
-    least: 10_000n,
-    most: 5_000_000n,
+    currencies: inRupees(rate),
     unpaidPerHour: 20,
-    isUsable: (account) => account === 'anna',
+    isUsable: (account: string) => account === 'anna',
     now: () => now,
-    alarm: (_, facts) => void alarms.push(facts),
-  })
+    alarm: (_: string, facts: Readonly<Record<string, unknown>>) => void alarms.push(facts),
+  }
 }
 
 function open(payments: Payments, amount = 50_000n): Promise<TopUp> {
-  const wanted = { account: 'anna', amount, processor: undefined, idempotencyKey: null }
+  const wanted = { account: 'anna', amount, currency: 'INR', processor: undefined, idempotencyKey: null }
   return payments.open(wanted, () => ({ origin: 'http://localhost', page: 'http://localhost/' }))
 }
 
@@ -165,7 +164,7 @@ test('an account cannot open top-ups without end: what it leaves unpaid for an h
     details: { retryAfterMs: 40 * minute },
   })
   // Somebody else may go on, and so may the account when it has paid one, or when the first is an hour old.
-  const anybody = { amount: 50_000n, processor: undefined, idempotencyKey: null }
+  const anybody = { amount: 50_000n, currency: 'INR', processor: undefined, idempotencyKey: null }
   const nowhere = () => ({ origin: 'http://localhost', page: 'http://localhost/' })
   expect(await payments.open({ ...anybody, account: 'ben' }, nowhere)).toMatchObject({ state: 'open' })
   await take(payments, eventOf('evt_1', opened[7]!.id, paid('pay_1')))
@@ -178,18 +177,65 @@ test('an account cannot open top-ups without end: what it leaves unpaid for an h
 test('requests at the same moment do not pass the limit together, and a repeated one is not refused', async () => {
   const payments = paymentsWith()
   const under = (idempotencyKey: string) =>
-    payments.open({ account: 'anna', amount: 50_000n, processor: undefined, idempotencyKey }, () => ({
-      origin: 'http://localhost',
-      page: 'http://localhost/',
-    }))
+    payments.open(
+      { account: 'anna', amount: 50_000n, currency: 'INR', processor: undefined, idempotencyKey },
+      () => ({ origin: 'http://localhost', page: 'http://localhost/' }),
+    )
   const all = await Promise.allSettled(Array.from({ length: 30 }, (_, at) => under(`key-${at}`)))
   expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
   expect(await under('key-0')).toMatchObject({ state: 'open' })
 })
 
+test('a top-up in another currency is credited at its own rate, and only for what was asked in it', async () => {
+  const euros: CurrencyTerms = {
+    currency: 'EUR',
+    rate: parseRate('0.8')!,
+    asOf: '2026-11-20',
+    source: 'a test',
+    least: 500n,
+    most: 50_000n,
+    processors: ['razorpay'],
+  }
+  const payments = new Payments({ ...partsWith(), currencies: [...inRupees(), euros] })
+  const openIn = (currency: string, amount: bigint) =>
+    payments.open({ account: 'anna', amount, currency, processor: undefined, idempotencyKey: null }, () => ({
+      origin: 'http://localhost',
+      page: 'http://localhost/',
+    }))
+  const topUp = await openIn('EUR', 2_000n)
+  expect(topUp).toMatchObject({ currency: 'EUR', credit: usd('25') })
+  for (const currency of ['INR', 'USD'])
+    expect(
+      await take(payments, eventOf(`evt_${currency}`, topUp.id, { ...paid('pay_0', 2_000n), currency })),
+    ).toBe('refused')
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({
+    state: 'open',
+    lot: null,
+    problem: 'currency_differs',
+  })
+  await take(payments, eventOf('evt_1', topUp.id, { ...paid('pay_1', 2_000n), currency: 'EUR' }))
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'credited', credit: usd('25') })
+  await take(payments, eventOf('evt_2', topUp.id, { ...refund('pay_1', 500n), currency: 'EUR' }))
+  expect((await store.ledger.balance('anna')).lots).toMatchObject([{ remaining: usd('18.75') }])
+  // A sum in rupees is no part of it.
+  expect(await take(payments, eventOf('evt_3', topUp.id, refund('pay_1', 500n)))).toBe('refused')
+  for (const [currency, amount] of [
+    ['EUR', 499n],
+    ['EUR', 50_001n],
+    ['USD', 2_000n],
+  ] as const)
+    await expect(openIn(currency, amount)).rejects.toMatchObject({ code: 'invalid_request' })
+})
+
 test('money for an account that was deleted meanwhile is booked, and an alarm', async () => {
   const payments = paymentsWith()
-  const wanted = { account: 'gone', amount: 50_000n, processor: undefined, idempotencyKey: null }
+  const wanted = {
+    account: 'gone',
+    amount: 50_000n,
+    currency: 'INR',
+    processor: undefined,
+    idempotencyKey: null,
+  }
   const topUp = await payments.open(wanted, () => ({ origin: 'http://localhost', page: 'http://localhost/' }))
   const message = eventOf('evt_1', topUp.id, paid('pay_1'))
   for (let again = 0; again < 2; again++) expect(await take(payments, message)).toBe('applied')

@@ -2,13 +2,13 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/errors/errors.ts'
-import { parseRate, type RefundNews } from '../../src/payments/top-up.ts'
+import type { RefundNews } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, holdOf, minute, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { openTopUp, rounding } from './top-up.ts'
+import { inRupees, openTopUp, rounding } from './top-up.ts'
 
 const hour = 60 * minute
 let home: TempDir
@@ -46,9 +46,7 @@ beforeEach(async () => {
     store: store.payments,
     ledger: store.ledger,
     processors: [processor],
-    fx: { rate: parseRate('89.015')!, asOf: '2026-11-20', source: 'a test' },
-    least: 10_000n,
-    most: 5_000_000n,
+    currencies: inRupees(),
     unpaidPerHour: 20,
     isUsable: () => true,
     now: () => now,

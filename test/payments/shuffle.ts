@@ -5,7 +5,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openReader } from '../../src/store/sqlite/database/sqlite.ts'
-import { exchangeAt, parseRate, type TopUp } from '../../src/payments/top-up.ts'
+import { exchange, parseRate } from '../../src/credits/currency.ts'
+import type { TopUp } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import { Razorpay } from '../../src/payments/processors/razorpay.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
@@ -13,6 +14,7 @@ import { GatewayError } from '../../src/errors/errors.ts'
 import { holdOf, noon, settleOf } from '../credits/support.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { receiptGaps, statementFaults } from './statements.ts'
+import { inRupees } from './top-up.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'
 
 export interface ShuffleReport {
@@ -26,6 +28,7 @@ export interface ShuffleReport {
 }
 
 const rate = parseRate('89.015')!
+const inPaise = (amount: number) => exchange({ amount: BigInt(amount), currency: 'INR', rate })
 const minute = 60_000
 
 export async function shuffled({
@@ -113,9 +116,7 @@ class Way {
       store: store.payments,
       ledger: store.ledger,
       processors: [this.#processor],
-      fx: { rate, asOf: '2026-11-20', source: 'a test' },
-      least: 10_000n,
-      most: 5_000_000n,
+      currencies: inRupees(),
       unpaidPerHour: 20,
       isUsable: () => true,
       now: () => clock.now,
@@ -150,7 +151,13 @@ class Way {
 
   async #sell(): Promise<Sale> {
     const amount = BigInt(10_000 + this.#random.below(1_000_000))
-    const wanted = { account: this.#account, amount, processor: undefined, idempotencyKey: null }
+    const wanted = {
+      account: this.#account,
+      amount,
+      currency: 'INR',
+      processor: undefined,
+      idempotencyKey: null,
+    }
     const topUp = await this.#payments.open(wanted, () => ({
       origin: 'http://localhost',
       page: 'http://localhost/',
@@ -246,7 +253,7 @@ class Way {
   async #judge(sales: readonly Sale[]): Promise<void> {
     const due = sales.map(({ payment, taken }) => {
       if (!payment) return 0n
-      return exchangeAt(BigInt(payment.amount), rate).credit - exchangeAt(BigInt(taken), rate).credit
+      return inPaise(payment.amount).credit - inPaise(taken).credit
     })
     const { lots, debt } = await this.#store.ledger.balance(this.#account)
     const has = lots.reduce((sum, lot) => sum + lot.remaining, 0n) - debt
@@ -265,7 +272,7 @@ class Way {
     }
     for (const { payment } of sales) {
       if (!payment) continue
-      const { credit, rounding } = exchangeAt(BigInt(payment.amount), rate)
+      const { credit, rounding } = inPaise(payment.amount)
       this.cash += credit + rounding
     }
   }

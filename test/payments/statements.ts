@@ -1,7 +1,7 @@
 // The statements of an account as its holder gets them, against the receipts of its payments and the lines of the journal.
 
 import { Database } from 'bun:sqlite'
-import { parseMinor, parseRate } from '../../src/payments/top-up.ts'
+import { parseMinor, parseRate } from '../../src/credits/currency.ts'
 import { statementOf } from '../../src/http/payments/statements.ts'
 import { viewOf } from '../../src/http/payments/top-ups.ts'
 import type { StatementView } from '../../src/http/payments/answers.ts'
@@ -92,7 +92,7 @@ async function receiptFaults(
     const onStatement = listed.find((other) => other.receipt === receipt.receipt)
     if (onStatement?.credit_usd !== credit || onStatement.amount !== amount || onStatement.lot !== lot)
       faults.push(`${receipt.receipt} says ${amount} INR and ${credit}, not what its statement says`)
-    const due = (parseMinor(amount)! * 10n ** 18n) / (parseRate(rate)! * 100n)
+    const due = (parseMinor(amount, 'INR')! * 10n ** 18n) / (parseRate(rate)! * 100n)
     if (usd(credit) !== due) faults.push(`${receipt.receipt} says ${credit} for ${amount} INR`)
   }
   return faults

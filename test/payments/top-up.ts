@@ -1,12 +1,20 @@
 // A top-up of 500 rupees that nobody has paid yet.
 
-import { exchangeAt, parseRate, type TopUp } from '../../src/payments/top-up.ts'
+import { exchange as exchangeOf, parseRate } from '../../src/credits/currency.ts'
+import type { TopUp } from '../../src/payments/top-up.ts'
+import type { CurrencyTerms } from '../../src/payments/top-up-draft.ts'
 import { noon } from '../credits/support.ts'
 
 const rate = parseRate('89.015')!
-const exchange = exchangeAt(50_000n, rate)
+const exchange = exchangeOf({ amount: 50_000n, currency: 'INR', rate })
 
 export const rounding = exchange.rounding
+
+/** What can be paid in: rupees from 100 to 50,000. */
+export function inRupees(rate = '89.015'): readonly [CurrencyTerms] {
+  const dated = { rate: parseRate(rate)!, asOf: '2026-11-20', source: 'a test' }
+  return [{ currency: 'INR', ...dated, least: 10_000n, most: 5_000_000n, processors: null }]
+}
 
 export const openTopUp: TopUp = {
   id: 'topup_1',

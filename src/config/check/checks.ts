@@ -226,7 +226,8 @@ function checkPayments(draft: Draft): void {
   }
   if (
     keys.some(([processor, [id]]) => at(processor, id) !== undefined) &&
-    at('fx', 'inr_per_usd') === undefined
+    at('fx', 'inr_per_usd') === undefined &&
+    !hasMembers(at('currencies'))
   )
     draft.fault(['payments', 'fx', 'inr_per_usd'], 'is missing: a top-up in rupees needs a rate')
   const apple = (name: string) => draft.get(['subscriptions', 'apple', name])
@@ -239,6 +240,10 @@ function checkPayments(draft: Draft): void {
   }
   if (Number(at('min_inr') ?? 0) > Number(at('max_inr') ?? Infinity))
     draft.fault(['payments', 'max_inr'], 'is below payments.min_inr')
+}
+
+function hasMembers(value: unknown): boolean {
+  return isTree(value) && Object.keys(value).length > 0
 }
 
 /** Top-ups are asked about; what happens to a payment later is known from messages alone. Test modes move no credit. */

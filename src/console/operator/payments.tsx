@@ -16,9 +16,9 @@ import type {
 } from '../../http/payments/answers.ts'
 import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { TopUpTable } from '../pages/payments.tsx'
-import { inr, problems, processorName, TopUpBadges } from '../pages/words.tsx'
+import { amountOf, problems, rateOf, processorName, TopUpBadges } from '../pages/words.tsx'
 import { elevate } from '../session/credentials.tsx'
-import { countOf, day, decimal, exact, moment, plus, t, usd } from '../strings/text.ts'
+import { countOf, day, decimal, exact, moment, money, plus, t, usd } from '../strings/text.ts'
 import {
   ActForm,
   Badge,
@@ -268,7 +268,7 @@ function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
   const canRefund = ['credited', 'refunded_part', 'disputed'].includes(topUp.state)
   return (
     <>
-      <PageHead title={t('Top-up of {amount}', { amount: inr(topUp.amount) })}>
+      <PageHead title={t('Top-up of {amount}', { amount: amountOf(topUp) })}>
         <TopUpBadges topUp={topUp} />
       </PageHead>
       {topUp.problem !== null && (
@@ -286,7 +286,7 @@ function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
           </span>
         </Fact>
         <Fact name={t('Credit')}>{usd(topUp.credit_usd)}</Fact>
-        <Fact name={t('Rate')}>{`₹${topUp.rate}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
+        <Fact name={t('Rate')}>{`${rateOf(topUp)}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
         <Fact name={t('Processor')}>{processorName(topUp.processor)}</Fact>
         <Fact name={t('Page')}>
           <span className="font-mono text-[12.5px] break-all">{topUp.reference ?? '–'}</span>
@@ -345,7 +345,7 @@ function Reversals({ topUp }: { topUp: TopUpDetailView }) {
               <Badge tone="warn">{t(reversal.kind.replace('_', ' '))}</Badge>
             </td>
             <td className="font-mono text-[12px]">{reversal.id}</td>
-            <td className="num">{inr(reversal.amount)}</td>
+            <td className="num">{money(reversal.amount, topUp.currency)}</td>
             <td className="num">{usd(reversal.credit_usd)}</td>
             <td>{reversal.booked ? t('booked') : t('to be booked')}</td>
           </tr>
@@ -380,10 +380,10 @@ function Refund({ topUp, path, onClose }: { topUp: TopUpDetailView; path: string
               )}
             </p>
             <TextField
-              label={t('Rupees')}
+              label={t('Amount in {currency}', { currency: topUp.currency })}
               name="amount"
               inputMode="decimal"
-              hint={t('Empty: all that is left, {amount}.', { amount: inr(rest) })}
+              hint={t('Empty: all that is left, {amount}.', { amount: money(rest, topUp.currency) })}
               error={faultOf('amount')}
             />
           </>

@@ -7,7 +7,7 @@ import type { PaymentReceiptView, StatementView, TopUpView } from '../../http/pa
 import { addressOf } from '../api/address.ts'
 import { call, useSession } from '../api/call.ts'
 import { useTopUps } from '../api/payments.ts'
-import { day, decimal, exact, moment, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
+import { day, decimal, exact, moment, money, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
 import { Button, Choice, Failure, Loading, Logo, Note, Section, TextField } from '../ui/kit.tsx'
 import {
   firstOnPhones,
@@ -20,7 +20,7 @@ import {
   wideOnly,
 } from '../ui/table.tsx'
 import { rateDay } from './top-up.tsx'
-import { inr, poolNames, processorName, TopUpBadges } from './words.tsx'
+import { amountOf, poolNames, processorName, rateOf, TopUpBadges } from './words.tsx'
 
 export function Payments() {
   const topUps = useTopUps()
@@ -95,7 +95,7 @@ export function TopUpTable<Row extends TopUpView>({
           {account && <td className={`max-w-56 truncate ${notOnPhones}`}>{account(topUp)}</td>}
           <td className={`whitespace-nowrap ${notOnPhones}`}>{processorName(topUp.processor)}</td>
           <td className="num">
-            {inr(topUp.amount)}
+            {amountOf(topUp)}
             <span className="block text-[12.5px] text-muted sm:hidden">{usd(topUp.credit_usd)}</span>
           </td>
           <td className={`num ${notOnPhones}`}>{usd(topUp.credit_usd)}</td>
@@ -151,6 +151,8 @@ function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
   const [name, setName] = useState('')
   const [gstin, setGstin] = useState('')
   const { seller } = receipt
+  // GST is for what is paid in rupees.
+  const taxed = receipt.currency === 'INR'
   return (
     <>
       <div className="card mb-4 flex flex-wrap items-end gap-3 p-4 print:hidden">
@@ -162,14 +164,16 @@ function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
             onChange={(event) => setName(event.target.value)}
           />
         </div>
-        <div className="min-w-48 flex-1">
-          <TextField
-            label={t('Your GSTIN on it')}
-            value={gstin}
-            maxLength={15}
-            onChange={(event) => setGstin(event.target.value)}
-          />
-        </div>
+        {taxed && (
+          <div className="min-w-48 flex-1">
+            <TextField
+              label={t('Your GSTIN on it')}
+              value={gstin}
+              maxLength={15}
+              onChange={(event) => setGstin(event.target.value)}
+            />
+          </div>
+        )}
         <Button look="primary" onClick={() => print()}>
           {t('Print')}
         </Button>
@@ -184,17 +188,17 @@ function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
             <Letterhead />
             <span className="block font-semibold">{seller.name ?? t('The operator of this gateway')}</span>
             {seller.address !== null && <span className="block whitespace-pre-line">{seller.address}</span>}
-            {seller.gstin !== null && <span className="block">GSTIN {seller.gstin}</span>}
+            {taxed && seller.gstin !== null && <span className="block">GSTIN {seller.gstin}</span>}
           </address>
         </header>
         <dl className="mt-6 border-t border-line">
           <Line name={t('Received from')}>
             {name !== '' && <span className="block">{name}</span>}
             <span className="block">{receipt.payer}</span>
-            {gstin !== '' && <span className="block">GSTIN {gstin}</span>}
+            {taxed && gstin !== '' && <span className="block">GSTIN {gstin}</span>}
           </Line>
           <Line name={t('Amount received')}>
-            <strong>{inr(receipt.amount)}</strong>
+            <strong>{amountOf(receipt)}</strong>
           </Line>
           <Line name={t('Paid on')}>{receipt.paid_at === null ? '–' : moment(receipt.paid_at)}</Line>
           <Line name={t('Paid with')}>
@@ -208,14 +212,16 @@ function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
             {t('{credit} of prepaid credit for model usage', { credit: usd(receipt.credit_usd) })}
           </Line>
           <Line name={t('Rate')}>
-            {t('₹{rate} for $1: {source}, {day}', {
-              rate: receipt.rate,
+            {t('{rate} for $1: {source}, {day}', {
+              rate: rateOf(receipt),
               source: receipt.rate_source,
               day: rateDay(receipt.rate_as_of),
             })}
           </Line>
           <Line name={t('Credit usable until')}>{day(receipt.credit_expires_at)}</Line>
-          {Number(receipt.refunded) > 0 && <Line name={t('Paid back since')}>{inr(receipt.refunded)}</Line>}
+          {Number(receipt.refunded) > 0 && (
+            <Line name={t('Paid back since')}>{money(receipt.refunded, receipt.currency)}</Line>
+          )}
           <Line name={t('Top-up')}>
             <span className="font-mono break-all">{receipt.id}</span>
           </Line>
@@ -401,14 +407,20 @@ function Receipts({ statement }: { statement: StatementView }) {
             <td className="whitespace-nowrap">{day(receipt.credited_at)}</td>
             <td className="whitespace-nowrap">{receipt.receipt ?? '–'}</td>
             <td className="font-mono text-[12px]">{receipt.payment_id}</td>
-            <td className="num">{receipt.amount === null ? '–' : inr(receipt.amount)}</td>
-            <td className="num">{Number(receipt.refunded ?? 0) === 0 ? '–' : inr(receipt.refunded!)}</td>
+            <td className="num">{receipt.amount === null ? '–' : moneyOf(receipt, receipt.amount)}</td>
+            <td className="num">
+              {Number(receipt.refunded ?? 0) === 0 ? '–' : moneyOf(receipt, receipt.refunded!)}
+            </td>
             <td className="num">{usd(receipt.credit_usd)}</td>
           </tr>
         ))}
       </Table>
     </Section>
   )
+}
+
+function moneyOf({ currency }: StatementView['receipts'][number], amount: string): string {
+  return currency === null ? amount : money(amount, currency)
 }
 
 function Days({ statement }: { statement: StatementView }) {

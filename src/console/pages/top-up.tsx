@@ -3,10 +3,10 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
-import type { TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
+import type { CurrencyTermsView, TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
 import { call, faultIn, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { isWaiting, useTopUp, useTopUpTerms } from '../api/payments.ts'
-import { day, moment, t, usd } from '../strings/text.ts'
+import { day, moment, money, t, usd } from '../strings/text.ts'
 import {
   Button,
   Choice,
@@ -20,7 +20,7 @@ import {
   textOf,
   useAct,
 } from '../ui/kit.tsx'
-import { inr, problems, processorName, TopUpBadges } from './words.tsx'
+import { amountOf, problems, processorName, rateOf, TopUpBadges } from './words.tsx'
 
 export function TopUpState() {
   const { id } = useParams<{ id: string }>()
@@ -39,7 +39,7 @@ export function TopUpState() {
           {t('Credits')}
         </Link>
       </p>
-      <PageHead title={topUp ? t('Top-up of {amount}', { amount: inr(topUp.amount) }) : t('Top-up')}>
+      <PageHead title={topUp ? t('Top-up of {amount}', { amount: amountOf(topUp) }) : t('Top-up')}>
         {topUp && <TopUpBadges topUp={topUp} />}
       </PageHead>
       {isPending && <Loading />}
@@ -139,7 +139,9 @@ function Said({ topUp }: { topUp: TopUpView }) {
     case 'refunded':
       return (
         <Note tone="warn" role="status">
-          {t('{amount} was paid back, and its credit taken.', { amount: inr(topUp.refunded) })}
+          {t('{amount} was paid back, and its credit taken.', {
+            amount: money(topUp.refunded, topUp.currency),
+          })}
         </Note>
       )
     case 'disputed':
@@ -185,13 +187,13 @@ function Steps({ topUp }: { topUp: TopUpView }) {
 function Facts({ topUp }: { topUp: TopUpView }) {
   return (
     <dl className="card mt-4 grid grid-cols-2 gap-3 p-4 sm:grid-cols-3">
-      <Fact name={t('Amount')}>{inr(topUp.amount)}</Fact>
+      <Fact name={t('Amount')}>{amountOf(topUp)}</Fact>
       <Fact name={t('Credit')}>
         <span className="tabular-nums">{usd(topUp.credit_usd)}</span>
       </Fact>
       <Fact name={t('Rate')}>
-        {t('₹{rate} for $1: {source}, {day}', {
-          rate: topUp.rate,
+        {t('{rate} for $1: {source}, {day}', {
+          rate: rateOf(topUp),
           source: topUp.rate_source,
           day: rateDay(topUp.rate_as_of),
         })}
@@ -205,7 +207,7 @@ function Facts({ topUp }: { topUp: TopUpView }) {
   )
 }
 
-// Topping up: rupees become dollars at a rate that is shown before anything is paid. And the other way in: vouchers.
+// Topping up: money becomes dollars at a rate that is shown before anything is paid. And the other way in: vouchers.
 
 export function TopUpPage() {
   const { data: terms, error, isPending, refetch } = useTopUpTerms()
@@ -228,39 +230,50 @@ export function TopUpPage() {
   )
 }
 
-const suggested = ['500', '1000', '2500', '5000']
+/** Amounts to press: those known of rupees, and otherwise multiples of the smallest. */
+function suggestedIn({ currency, min, decimals }: CurrencyTermsView): readonly string[] {
+  if (currency === 'INR') return ['500', '1000', '2500', '5000']
+  const least = minorOf(min, decimals) ?? 0n
+  return [1n, 2n, 5n, 10n].map((times) => textOfMinor(least * times, decimals))
+}
 
 function AmountForm({ terms }: { terms: TopUpTermsView }) {
   const [, navigate] = useLocation()
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  const [amount, setAmount] = useState('500')
+  const [code, setCode] = useState(terms.currencies[0]?.currency)
+  const inCurrency = terms.currencies.find(({ currency }) => currency === code) ?? terms.currencies[0]!
+  const suggested = suggestedIn(inCurrency)
+  const [amount, setAmount] = useState(suggested[0] ?? '')
   const [tried, setTried] = useState(false)
-  const [processor, setProcessor] = useState(terms.processors[0]?.id)
+  const taking = terms.processors.filter(({ id }) => inCurrency.processors.includes(id))
+  const [chosen, setProcessor] = useState(taking[0]?.id)
+  const processor = taking.some(({ id }) => id === chosen) ? chosen : taking[0]?.id
   const [changed, setChanged] = useState(false)
   // A request that is sent again after a lost answer opens the same top-up; another amount is another request.
   const attempt = useRef({ of: '', key: '' })
-  const fault = amountFault(amount, terms.min, terms.max)
+  const fault = amountFault(amount, inCurrency)
   const refused = error !== null && faultIn(error).param === 'amount' ? faultIn(error).message : undefined
-  const shown = tried && fault !== undefined ? faultText(fault, terms) : refused
+  const shown = tried && fault !== undefined ? faultText(fault, inCurrency) : refused
   const test = terms.processors.find(({ id }) => id === processor)?.test === true
 
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setTried(true)
     if (fault !== undefined || processor === undefined) return
-    const of = `${amount} ${processor}`
+    const { currency, rate } = inCurrency
+    const of = `${amount} ${currency} ${processor}`
     if (attempt.current.of !== of) attempt.current = { of, key: newId() }
     void act(async () => {
-      const body = { amount, currency: 'INR', processor }
+      const body = { amount, currency, processor }
       const headers = { 'idempotency-key': attempt.current.key }
       const topUp = await call<TopUpView>('POST', 'top-ups', body, {
         headers,
         withinMs: relayedAnswerWithinMs,
       })
       // Nobody pays at a rate that was not shown: the next press, with the rate in view, opens the page of this top-up.
-      setChanged(topUp.rate !== terms.rate)
-      if (topUp.rate !== terms.rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })
+      setChanged(topUp.rate !== rate)
+      if (topUp.rate !== rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })
       attempt.current = { of: '', key: '' }
       client.removeQueries({ queryKey: ['top-ups'] })
       const page = topUp.state === 'open' && topUp.url !== null ? URL.parse(topUp.url) : null
@@ -268,36 +281,55 @@ function AmountForm({ terms }: { terms: TopUpTermsView }) {
       else navigate(`/credits/top-ups/${topUp.id}`)
     })
   }
+  const choose = (next: string) => {
+    const other = terms.currencies.find(({ currency }) => currency === next)
+    if (!other) return
+    setCode(next)
+    setTried(false)
+    setAmount(suggestedIn(other)[0] ?? '')
+  }
   return (
     <form onSubmit={submit} noValidate className="grid gap-4 lg:grid-cols-2">
       <div className="card grid content-start gap-3.5 p-4">
+        {terms.currencies.length > 1 && (
+          <Choice
+            label={t('Currency')}
+            name="currency"
+            value={inCurrency.currency}
+            onChange={(event) => choose(event.target.value)}
+            options={terms.currencies.map(({ currency }) => [currency, currencyName(currency)])}
+          />
+        )}
         <TextField
-          label={t('Amount in rupees')}
+          label={t('Amount in {currency}', { currency: inCurrency.currency })}
           name="amount"
           inputMode="decimal"
           autoComplete="transaction-amount"
           value={amount}
           onChange={(event) => setAmount(event.target.value.trim())}
           onBlur={() => setTried(true)}
-          hint={t('From {least} to {most}.', { least: inr(terms.min), most: inr(terms.max) })}
+          hint={t('From {least} to {most}.', {
+            least: money(inCurrency.min, inCurrency.currency),
+            most: money(inCurrency.max, inCurrency.currency),
+          })}
           error={shown}
         />
         <div className="flex flex-wrap gap-2" role="group" aria-label={t('Common amounts')}>
           {suggested
-            .filter((each) => amountFault(each, terms.min, terms.max) === undefined)
+            .filter((each) => amountFault(each, inCurrency) === undefined)
             .map((each) => (
               <Button key={each} small aria-pressed={each === amount} onClick={() => setAmount(each)}>
-                {inr(each)}
+                {money(each, inCurrency.currency)}
               </Button>
             ))}
         </div>
-        {terms.processors.length > 1 && (
+        {taking.length > 1 && (
           <Choice
             label={t('Paid with')}
             name="processor"
             value={processor}
             onChange={(event) => setProcessor(event.target.value as TopUpView['processor'])}
-            options={terms.processors.map((each) => [
+            options={taking.map((each) => [
               each.id,
               each.test ? t('{name} (test)', { name: processorName(each.id) }) : processorName(each.id),
             ])}
@@ -324,24 +356,36 @@ function AmountForm({ terms }: { terms: TopUpTermsView }) {
           </Button>
         </div>
       </div>
-      <Quote amount={fault === undefined ? amount : null} terms={terms} />
+      <Quote
+        amount={fault === undefined ? amount : null}
+        terms={inCurrency}
+        usableUntil={terms.credit_expires_at}
+      />
     </form>
   )
 }
 
 /** What the amount becomes, before it is paid. */
-function Quote({ amount, terms }: { amount: string | null; terms: TopUpTermsView }) {
-  const paise = amount === null ? undefined : paiseOf(amount)
+function Quote({
+  amount,
+  terms,
+  usableUntil,
+}: {
+  amount: string | null
+  terms: CurrencyTermsView
+  usableUntil: string
+}) {
+  const minor = amount === null ? undefined : minorOf(amount, terms.decimals)
   return (
     <section className="card p-4" aria-label={t('What it becomes')}>
       <h2 className="font-semibold">{t('What it becomes')}</h2>
       <p className="mt-2 text-2xl font-semibold tracking-tight tabular-nums" aria-live="polite">
-        {paise === undefined ? '–' : usd(creditOf(paise, terms.rate))}
+        {minor === undefined ? '–' : usd(creditOf(minor, terms))}
       </p>
       <dl className="mt-3 grid grid-cols-[auto_1fr] gap-x-4 gap-y-1.5">
         <dt className="text-muted">{t('Rate')}</dt>
         <dd>
-          {t('₹{rate} for $1', { rate: terms.rate })}
+          {t('{rate} for $1', { rate: rateOf(terms) })}
           <span className="block text-[12.5px] text-muted">
             {t('{source}, of {day}', { source: terms.rate_source, day: rateDay(terms.rate_as_of) })}
           </span>
@@ -349,7 +393,7 @@ function Quote({ amount, terms }: { amount: string | null; terms: TopUpTermsView
         <dt className="text-muted">{t('Markup')}</dt>
         <dd>{t('none')}</dd>
         <dt className="text-muted">{t('Usable until')}</dt>
-        <dd>{t('{day}, if it is paid now', { day: day(terms.credit_expires_at) })}</dd>
+        <dd>{t('{day}, if it is paid now', { day: day(usableUntil) })}</dd>
       </dl>
       <p className="mt-3 text-[12.5px] text-muted">
         {t('This rate holds for this top-up, even if the payment takes a while.')}
@@ -363,15 +407,26 @@ export function rateDay(asOf: string): string {
   return /^\d{4}-\d{2}-\d{2}$/.test(asOf) ? day(asOf) : t('an unknown day')
 }
 
-function faultText(fault: AmountFault, { min, max }: TopUpTermsView): string {
-  const texts: Readonly<Record<AmountFault, string>> = {
-    empty: t('Type an amount.'),
-    no_amount: t('Type rupees as digits, such as 500 or 500.50.'),
-    decimals: t('Rupees have at most two decimals.'),
-    too_small: t('A top-up is at least {least}.', { least: inr(min) }),
-    too_large: t('A top-up is at most {most}.', { most: inr(max) }),
+function faultText(fault: AmountFault, { currency, decimals, min, max }: CurrencyTermsView): string {
+  const texts: Readonly<Record<AmountFault, () => string>> = {
+    empty: () => t('Type an amount.'),
+    no_amount: () => t('Type an amount as digits, such as 500.'),
+    decimals: () =>
+      decimals === 0
+        ? t('Amounts in {currency} have no decimals.', { currency })
+        : t('Amounts in {currency} have at most {decimals} decimals.', { currency, decimals }),
+    too_small: () => t('A top-up is at least {least}.', { least: money(min, currency) }),
+    too_large: () => t('A top-up is at most {most}.', { most: money(max, currency) }),
   }
-  return texts[fault]
+  return texts[fault]()
+}
+
+let currencyNames: Intl.DisplayNames | undefined
+
+/** `EUR, Euro`: in the reader's language. */
+function currencyName(code: string): string {
+  currencyNames ??= new Intl.DisplayNames([document.documentElement.lang || 'en'], { type: 'currency' })
+  return `${code}, ${currencyNames.of(code) ?? code}`
 }
 
 function VoucherForm() {
@@ -422,22 +477,35 @@ function VoucherForm() {
   )
 }
 
-// What rupees are worth in dollars, shown before anything is paid: the same sum that the gateway makes, rounded down to
-// picodollars.
+// What an amount is worth in dollars, shown before anything is paid: the same sum that the gateway makes, rounded down to
+// picodollars. Smallest units are here those that can be paid, of which a currency has at most a hundred to one.
 
 const amountForm = /^(\d{1,9})(?:\.(\d{1,2}))?$/
 
-/** Rupees as paise; undefined for what is no amount with at most two decimals. */
-export function paiseOf(text: string): bigint | undefined {
+/** An amount in the smallest units that can be paid; undefined for what is no amount with at most these decimals. */
+export function minorOf(text: string, decimals: number): bigint | undefined {
   const match = amountForm.exec(text)
-  return match ? BigInt(match[1]! + (match[2] ?? '').padEnd(2, '0')) : undefined
+  const fraction = match?.[2] ?? ''
+  if (!match || fraction.length > decimals) return undefined
+  return BigInt(match[1]! + fraction.padEnd(decimals, '0'))
 }
 
-/** The credit of an amount in paise at a rate such as "89.015" rupees for a dollar, as a decimal string of dollars. */
-export function creditOf(paise: bigint, rate: string): string {
+function textOfMinor(minor: bigint, decimals: number): string {
+  const digits = String(minor).padStart(decimals + 1, '0')
+  const fraction = decimals === 0 ? '' : digits.slice(-decimals)
+  return /^0*$/.test(fraction)
+    ? digits.slice(0, digits.length - decimals)
+    : `${digits.slice(0, digits.length - decimals)}.${fraction}`
+}
+
+/** The credit of an amount at a rate such as "89.015" units for a dollar, as a decimal string of dollars. */
+export function creditOf(
+  minor: bigint,
+  { rate, decimals }: Pick<CurrencyTermsView, 'rate' | 'decimals'>,
+): string {
   const [whole = '', fraction = ''] = rate.split('.')
   const millionths = BigInt(whole + fraction.padEnd(6, '0'))
-  const pico = (paise * 10n ** 18n) / (millionths * 100n)
+  const pico = (minor * 10n ** 18n) / (millionths * 10n ** BigInt(decimals))
   const digits = String(pico).padStart(13, '0')
   const cents = digits.slice(-12).replace(/0+$/, '')
   return `${digits.slice(0, -12)}${cents === '' ? '' : `.${cents}`}`
@@ -446,10 +514,13 @@ export function creditOf(paise: bigint, rate: string): string {
 /** What is wrong with a typed amount. */
 type AmountFault = 'empty' | 'no_amount' | 'decimals' | 'too_small' | 'too_large'
 
-export function amountFault(text: string, least: string, most: string): AmountFault | undefined {
+export function amountFault(
+  text: string,
+  { min, max, decimals }: Pick<CurrencyTermsView, 'min' | 'max' | 'decimals'>,
+): AmountFault | undefined {
   if (text === '') return 'empty'
-  const paise = paiseOf(text)
-  if (paise === undefined) return /^\d+\.\d{3,}$/.test(text) ? 'decimals' : 'no_amount'
-  if (paise < paiseOf(least)!) return 'too_small'
-  return paise > paiseOf(most)! ? 'too_large' : undefined
+  const minor = minorOf(text, decimals)
+  if (minor === undefined) return /^\d{1,9}\.\d+$/.test(text) ? 'decimals' : 'no_amount'
+  if (minor < minorOf(min, decimals)!) return 'too_small'
+  return minor > minorOf(max, decimals)! ? 'too_large' : undefined
 }

@@ -1,6 +1,6 @@
 import type { Pool } from '../../credits/pool.ts'
 import type { TopUpView } from '../../http/payments/answers.ts'
-import { t } from '../strings/text.ts'
+import { money, t } from '../strings/text.ts'
 import { Badge } from '../ui/kit.tsx'
 
 export const poolNames: Readonly<Record<Pool, string>> = {
@@ -74,14 +74,12 @@ export const problems: Readonly<Record<string, string>> = {
   refund_exceeds: 'More was taken back than was paid.',
 }
 
-let rupees: Intl.NumberFormat | undefined
+/** What a payment was opened for. */
+export function amountOf({ amount, currency }: Pick<TopUpView, 'amount' | 'currency'>): string {
+  return money(amount, currency)
+}
 
-/** Rupees with Indian grouping, and paise where there are any. */
-export function inr(amount: string): string {
-  rupees ??= new Intl.NumberFormat('en-IN', {
-    style: 'currency',
-    currency: 'INR',
-    trailingZeroDisplay: 'stripIfInteger',
-  })
-  return rupees.format(amount as Intl.StringNumericLiteral)
+/** `₹89.015`, what a US dollar costs. */
+export function rateOf({ rate, currency }: Pick<TopUpView, 'rate' | 'currency'>): string {
+  return money(rate, currency)
 }

@@ -69,6 +69,18 @@ export function usd(amount: string, most = 20): string {
   return form.format(amount as Decimal)
 }
 
+/** An amount of a currency with the decimals that it is written with, rupees with Indian grouping. */
+export function money(amount: string, currency: string): string {
+  const digits = amount.includes('.') ? amount.length - amount.indexOf('.') - 1 : 0
+  return new Intl.NumberFormat(currency === 'INR' ? 'en-IN' : locale(), {
+    style: 'currency',
+    currency,
+    currencyDisplay: 'narrowSymbol',
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  }).format(amount as Decimal)
+}
+
 /** Dollars short enough for a column: four decimals, or up to the second significant one. */
 export function usdShort(amount: string): string {
   const value = Math.abs(Number(amount))

@@ -1,12 +1,11 @@
 // Payments, vouchers and subscriptions for operators: lists, messages, and actions.
 
 import { z } from 'zod'
+import { formatMinor, givenDecimals, parseMinor } from '../../credits/currency.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
   type EventRecord,
-  formatMinor,
-  parseMinor,
   processorIds,
   type Reversal,
   type TopUp,
@@ -137,9 +136,9 @@ const topUpRoutes: readonly AdminRoute[] = [
       const { parts, params, body } = asked
       const id = params['id'] ?? ''
       const before = await whole(parts, id)
-      const amount = parseMinor(body.amount) ?? 0n
+      const amount = amountIn(body.amount, before.currency)
       const { topUp: after, repeated } = await parts.payments.refund(id, amount, `${id}-${body.id}`)
-      const refunded = { refunded: formatMinor(after.refunded) }
+      const refunded = { refunded: formatMinor(after.refunded, after.currency) }
       if (!repeated)
         await recordAct(asked, 'top_up.refund', id, { refunded: before.refunded }, { ...refunded, ...body })
       return { data: await whole(parts, id) }
@@ -314,6 +313,14 @@ export async function endSubscription(
   return periods
 }
 
+/** Throws `invalid_request` for more decimals than its currency is paid in. */
+function amountIn(text: string, currency: string): bigint {
+  const amount = parseMinor(text, currency)
+  if (amount !== undefined) return amount
+  const message = `amount: ${currency} has at most ${givenDecimals(currency)} decimals here.`
+  throw new GatewayError('invalid_request', { message, param: 'amount' })
+}
+
 async function whole(parts: HttpParts, id: string): Promise<TopUpDetailView> {
   const { paymentStore } = parts
   const topUp = await paymentStore.findTopUp(id)
@@ -321,7 +328,7 @@ async function whole(parts: HttpParts, id: string): Promise<TopUpDetailView> {
   return {
     ...(await ofOperator(parts, topUp)),
     events: (await paymentStore.listEvents(id, listed)).map(eventView),
-    reversals: (await paymentStore.reversalsOf(id)).map(reversalView),
+    reversals: (await paymentStore.reversalsOf(id)).map((row) => reversalView(row, topUp.currency)),
   }
 }
 
@@ -354,7 +361,8 @@ function eventView({
     outcome,
     top_up: topUp,
     payment_id: paymentId,
-    amount: 'amount' in news ? formatMinor(news.amount) : null,
+    amount: 'amount' in news ? formatMinor(news.amount, news.currency) : null,
+    currency: 'amount' in news ? news.currency : null,
     body_sha256: hash,
   }
 }
@@ -367,8 +375,15 @@ const reversalKinds = {
   lost: 'dispute_lost',
 } as const
 
-function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal): ReversalView {
-  const amounts = { amount: formatMinor(amount), credit_usd: formatUsd(credit), held_usd: formatUsd(held) }
+function reversalView(
+  { id, kind, amount, credit, held, booked, at }: Reversal,
+  currency: string,
+): ReversalView {
+  const amounts = {
+    amount: formatMinor(amount, currency),
+    credit_usd: formatUsd(credit),
+    held_usd: formatUsd(held),
+  }
   return {
     id,
     kind: reversalKinds[kind],

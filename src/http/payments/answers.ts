@@ -5,7 +5,8 @@ import { pools } from '../../credits/pool.ts'
 import { processorIds, topUpStates } from '../../payments/top-up.ts'
 import { type Answers, data, pageOf, time, usd, type Wire } from '../docs/operation.ts'
 
-const rupees = z.string().describe('Rupees, a decimal string.')
+const amount = z.string().describe('A decimal string, in the currency of the payment.')
+const currency = z.string().describe('Of the amount, by ISO 4217')
 const money = z.string()
 const iso = z.iso.datetime()
 
@@ -19,8 +20,10 @@ export const topUp = z.strictObject({
   processor: z.enum(processorIds),
   test: z.boolean().describe('Of a test mode: it shows the flow and credits nothing'),
   amount: money.describe('What is to be paid'),
-  currency: z.literal('INR'),
-  rate: money.describe('Rupees for a US dollar; it stays as it was when the top-up was opened'),
+  currency,
+  rate: money.describe(
+    'Units of the currency for a US dollar; it stays as it was when the top-up was opened',
+  ),
   rate_as_of: z.string(),
   rate_source: z.string(),
   credit_usd: money.describe('The credit that the amount becomes, US dollars'),
@@ -52,13 +55,20 @@ export const redeemed = z.strictObject({
   lot: z.string().describe('The lot of purchased credit that it has become'),
 })
 
-const terms = z.strictObject({
-  currency: z.literal('INR'),
-  rate: z.string(),
+const currencyTerms = z.strictObject({
+  currency: z.string(),
+  decimals: z.int().describe('How many decimals an amount may have.'),
+  rate: z.string().describe('Units of the currency for a US dollar.'),
   rate_as_of: z.string(),
   rate_source: z.string(),
-  min: rupees,
-  max: rupees,
+  min: amount,
+  max: amount,
+  processors: z.array(z.enum(processorIds)).describe('Who takes it, the preferred one first.'),
+})
+export type CurrencyTermsView = Wire<typeof currencyTerms>
+
+const terms = z.strictObject({
+  currencies: z.array(currencyTerms).describe('What can be paid in, the preferred one first.'),
   credit_expires_at: time.describe('Until when credit could be used that is paid for now.'),
   processors: z.array(z.strictObject({ id: z.enum(processorIds), test: z.boolean() })),
 })
@@ -108,9 +118,10 @@ const statement = z.strictObject({
         receipt: z.string().nullable().describe('Its number; null until the top-up is marked as credited'),
         top_up: z.string().nullable(),
         payment_id: z.string(),
-        amount: money.nullable().describe('Rupees'),
+        amount: money.nullable().describe('In `currency`'),
+        currency: currency.nullable(),
         rate: money.nullable(),
-        refunded: money.nullable().describe('Of the amount, what was taken back so far, rupees'),
+        refunded: money.nullable().describe('Of the amount, what was taken back so far'),
         credit_usd: money,
         lot: z.string(),
         credited_at: iso,
@@ -183,7 +194,8 @@ const event = z.strictObject({
   outcome: z.enum(['received', 'waiting', 'unmatched', 'applied', 'ignored', 'refused']),
   top_up: z.string().nullable(),
   payment_id: z.string().nullable(),
-  amount: rupees.nullable(),
+  amount: amount.nullable(),
+  currency: z.string().nullable(),
   body_sha256: z.string(),
 })
 export type PaymentEventView = Wire<typeof event>
@@ -191,7 +203,7 @@ export type PaymentEventView = Wire<typeof event>
 const reversal = z.strictObject({
   id: z.string(),
   kind: z.enum(['refund', 'refund_failed', 'dispute_open', 'dispute_won', 'dispute_lost']),
-  amount: rupees,
+  amount,
   credit_usd: usd,
   held_usd: usd,
   booked: z.boolean().describe('Whether the ledger has all of it.'),

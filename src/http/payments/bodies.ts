@@ -6,9 +6,12 @@ import { processorIds } from '../../payments/top-up.ts'
 export const topUpBody = z.strictObject({
   amount: z
     .string('must be a string such as "500"')
-    .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be rupees such as "500", with at most two decimals')
-    .describe('Rupees, as a decimal string with at most two decimals'),
-  currency: z.literal('INR').describe('The currency of the amount'),
+    .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be an amount such as "500", with at most two decimals')
+    .describe('As a decimal string, with at most the decimals of the currency, and at most two'),
+  currency: z
+    .string()
+    .regex(/^[A-Z]{3}$/, 'must be a currency such as "INR"')
+    .describe('The currency of the amount, one of those that the gateway is set up for'),
   processor: z
     .enum(processorIds)
     .optional()

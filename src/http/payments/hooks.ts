@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { type ExternalProcessorId, externalProcessorIds, formatMinor } from '../../payments/top-up.ts'
+import { formatMinor } from '../../credits/currency.ts'
+import { type ExternalProcessorId, externalProcessorIds } from '../../payments/top-up.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { requireSigned, signedJson } from '../../payments/processor.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'
@@ -113,9 +114,15 @@ const show: Route = {
   handle: (parts, { params }) => {
     const reference = params['reference'] ?? ''
     const { topUp } = pageAt(parts, reference)
-    const amount = new Intl.NumberFormat('en-IN', { style: 'currency', currency: topUp.currency }).format(
-      formatMinor(topUp.amount) as Intl.StringNumericLiteral,
-    )
+    const text = formatMinor(topUp.amount, topUp.currency)
+    // As ISO 4217 has the decimals, which is not always how a currency is usually written.
+    const digits = text.includes('.') ? text.length - text.indexOf('.') - 1 : 0
+    const amount = new Intl.NumberFormat('en-IN', {
+      style: 'currency',
+      currency: topUp.currency,
+      minimumFractionDigits: digits,
+      maximumFractionDigits: digits,
+    }).format(text as Intl.StringNumericLiteral)
     const style = styleOf(parts.brand)
     return new Response(html(reference, amount, parts.brand, style), {
       headers: {

@@ -140,6 +140,7 @@ async function receiptOf(
     top_up: view?.id ?? null,
     payment_id: paymentId,
     amount: view?.amount ?? null,
+    currency: view?.currency ?? null,
     rate: view?.rate ?? null,
     refunded: view?.refunded ?? null,
     credit_usd: formatUsd(amount),

@@ -4,14 +4,16 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { creditEnds, formatMinor, formatRate, parseMinor, type TopUp } from '../../payments/top-up.ts'
+import { formatMinor, formatRate, givenDecimals, parseMinor } from '../../credits/currency.ts'
+import { creditEnds, type TopUp } from '../../payments/top-up.ts'
+import { type CurrencyTerms, processorsFor } from '../../payments/top-up-draft.ts'
 import type { ReturnTo } from '../../payments/processor.ts'
 import { identifyInApp, type Route } from '../route.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from '../console/route.ts'
 import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders, whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
-import type { PaymentReceiptView, TopUpTermsView, TopUpView } from './answers.ts'
+import type { CurrencyTermsView, PaymentReceiptView, TopUpTermsView, TopUpView } from './answers.ts'
 import { topUpBody, voucherBody } from './bodies.ts'
 
 /** These routes have no long bodies. */
@@ -109,7 +111,7 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
 async function openTopUp(
   parts: HttpParts,
   account: Account,
-  { amount, processor }: z.output<typeof topUpBody>,
+  { amount: text, currency, processor }: z.output<typeof topUpBody>,
   headers: Headers,
 ): Promise<TopUpView> {
   if (account.suspended) throw new GatewayError('account_suspended')
@@ -120,7 +122,12 @@ async function openTopUp(
       param: 'Idempotency-Key',
     })
   }
-  const wanted = { account: account.id, amount: parseMinor(amount) ?? 0n, processor, idempotencyKey }
+  const amount = parseMinor(text, currency)
+  if (amount === undefined) {
+    const message = `amount: ${currency} is paid in amounts with at most ${givenDecimals(currency)} decimals.`
+    throw new GatewayError('invalid_request', { message, param: 'amount' })
+  }
+  const wanted = { account: account.id, amount, currency, processor, idempotencyKey }
   const topUp = await parts.payments.open(wanted, (id) => returnTo(parts, id))
   return viewOf(topUp)
 }
@@ -132,17 +139,25 @@ export function returnTo({ site }: HttpParts, topUp: string): ReturnTo {
 }
 
 function terms({ payments, now }: HttpParts): TopUpTermsView {
-  const { fx, least, most } = payments.terms
   return {
-    currency: 'INR',
-    rate: formatRate(fx.rate),
-    rate_as_of: fx.asOf,
-    rate_source: fx.source,
-    min: formatMinor(least),
-    max: formatMinor(most),
+    currencies: payments.currencies.map((currency) => currencyView(payments, currency)),
     /** If it were paid now. */
     credit_expires_at: iso(creditEnds({ paidAt: null, createdAt: now() })),
     processors: payments.processors.map(({ id, test }) => ({ id, test })),
+  }
+}
+
+function currencyView(payments: HttpParts['payments'], terms: CurrencyTerms): CurrencyTermsView {
+  const { currency } = terms
+  return {
+    currency,
+    decimals: givenDecimals(currency),
+    rate: formatRate(terms.rate),
+    rate_as_of: terms.asOf,
+    rate_source: terms.source,
+    min: formatMinor(terms.least, currency),
+    max: formatMinor(terms.most, currency),
+    processors: processorsFor(payments, terms).map(({ id }) => id),
   }
 }
 
@@ -154,8 +169,8 @@ export function viewOf(topUp: TopUp): TopUpView {
     state: topUp.state,
     processor: topUp.processor,
     test: topUp.test,
-    amount: formatMinor(topUp.amount),
-    currency: 'INR',
+    amount: formatMinor(topUp.amount, topUp.currency),
+    currency: topUp.currency,
     rate: formatRate(topUp.rate),
     rate_as_of: topUp.rateAsOf,
     rate_source: topUp.rateSource,
@@ -164,7 +179,7 @@ export function viewOf(topUp: TopUp): TopUpView {
     url: topUp.url,
     lot: topUp.lot,
     payment_id: topUp.paymentId,
-    refunded: formatMinor(topUp.refunded),
+    refunded: formatMinor(topUp.refunded, topUp.currency),
     problem: topUp.problem,
     receipt: receipt === null ? null : `WR-${receipt.year}-${receipt.number}`,
     created_at: iso(topUp.createdAt),

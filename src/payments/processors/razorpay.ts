@@ -5,7 +5,6 @@ import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import type {
   DisputePhase,
-  Minor,
   PaidFact,
   PaymentEvent,
   PaymentFact,
@@ -13,6 +12,7 @@ import type {
   RefundNews,
   TopUp,
 } from '../top-up.ts'
+import type { Minor } from '../../credits/currency.ts'
 import {
   ask,
   badSignature,

@@ -2,7 +2,8 @@
 // its top-ups are always in test mode and never reach the ledger.
 
 import { randomBytes } from 'node:crypto'
-import type { Minor, PaymentFact, RefundNews, TopUp } from '../top-up.ts'
+import type { PaymentFact, RefundNews, TopUp } from '../top-up.ts'
+import type { Minor } from '../../credits/currency.ts'
 import type { PaymentProcessor, ReturnTo } from '../processor.ts'
 
 interface SimulatedPage {

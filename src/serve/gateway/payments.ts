@@ -3,16 +3,13 @@
 import { repeat } from '../../async/async.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import type { Config } from '../../config/config.ts'
-import {
-  type ExternalProcessorId,
-  externalProcessorIds,
-  parseMinor,
-  parseRate,
-} from '../../payments/top-up.ts'
+import { type ExternalProcessorId, externalProcessorIds } from '../../payments/top-up.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentServices } from '../../http/parts.ts'
 import { HookLimit } from '../../http/intake/paid/limits.ts'
+import { parseMinor, parseRate } from '../../credits/currency.ts'
 import { usd } from '../../credits/money.ts'
+import type { CurrencyTerms } from '../../payments/top-up-draft.ts'
 import type { Store } from '../../store/store.ts'
 import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
 import { Vouchers } from '../../payments/vouchers.ts'
@@ -104,23 +101,57 @@ export function subscriptionsOf({
 
 /** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
 function paymentsOf({ config, store, log, clock }: LedgerProcess): Payments {
-  const { fx, min_inr: least, max_inr: most } = config.payments
-  const { inr_per_usd, as_of, source } =
-    fx.inr_per_usd === undefined ? exampleRate : { as_of: 'unknown', ...fx, inr_per_usd: fx.inr_per_usd }
-  if (fx.as_of !== undefined && clock() - Date.parse(fx.as_of) > oldRateMs)
-    log.warn('the exchange rate of payments.fx is more than 30 days old', { as_of: fx.as_of })
+  const { fx, currencies } = config.payments
+  const dated = [['payments.fx', fx], ...nameEach('payments.currencies', currencies)] as const
+  for (const [name, { as_of }] of dated)
+    if (as_of !== undefined && clock() - Date.parse(as_of) > oldRateMs)
+      log.warn(`the exchange rate of ${name} is more than 30 days old`, { as_of })
   return new Payments({
     store: store.payments,
     ledger: store.ledger,
     processors: processorsOf(config.payments, clock),
-    fx: { rate: parseRate(inr_per_usd)!, asOf: as_of, source },
-    least: parseMinor(least)!,
-    most: parseMinor(most)!,
+    currencies: currenciesOf(config.payments),
     unpaidPerHour: config.payments.unpaid_per_hour,
     now: clock,
     isUsable: async (account) => (await store.accounts.findAccount(account))?.suspended === false,
     alarm: (message, facts) => log.error(message, facts),
   })
+}
+
+function nameEach<T>(path: string, of: Readonly<Record<string, T>>): (readonly [string, T])[] {
+  return Object.entries(of).map(([name, value]) => [`${path}.${name}`, value] as const)
+}
+
+/** Rupees come first, and alone at an example's rate where no currency has one; the simulator takes them all. */
+function currenciesOf({
+  fx,
+  min_inr,
+  max_inr,
+  currencies,
+}: Config['payments']): [CurrencyTerms, ...CurrencyTerms[]] {
+  const others = Object.entries(currencies).map(([currency, set]): CurrencyTerms => ({
+    currency,
+    rate: parseRate(set.per_usd)!,
+    asOf: set.as_of ?? 'unknown',
+    source: set.source,
+    least: parseMinor(set.min, currency)!,
+    most: parseMinor(set.max, currency)!,
+    processors: set.processors === undefined ? null : [...set.processors, 'sim'],
+  }))
+  const [first, ...rest] = others
+  if (fx.inr_per_usd === undefined && first !== undefined) return [first, ...rest]
+  const { inr_per_usd, as_of, source } =
+    fx.inr_per_usd === undefined ? exampleRate : { as_of: 'unknown', ...fx, inr_per_usd: fx.inr_per_usd }
+  const rupees = {
+    currency: 'INR',
+    rate: parseRate(inr_per_usd)!,
+    asOf: as_of,
+    source,
+    least: parseMinor(min_inr, 'INR')!,
+    most: parseMinor(max_inr, 'INR')!,
+    processors: null,
+  }
+  return [rupees, ...others]
 }
 
 type ProcessorOf = (settings: Config['payments'], clock: () => number) => PaymentProcessor | undefined

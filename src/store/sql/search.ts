@@ -4,7 +4,8 @@ import type { Awaitable } from '../../async/async.ts'
 import { publicIdOf } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { Finder, Found } from '../../observe/search.ts'
-import { formatMinor, processorIds } from '../../payments/top-up.ts'
+import { formatMinor } from '../../credits/currency.ts'
+import { processorIds } from '../../payments/top-up.ts'
 import { hashOfCode } from '../../payments/vouchers.ts'
 import { sql, type Statement, type Tables, type Work } from './work.ts'
 
@@ -92,7 +93,7 @@ function titleOf(kind: Found['kind'], title: string): string {
   if (kind === 'voucher') return `${formatUsd(BigInt(title))} USD`
   if (kind !== 'payment') return title
   const [amount = '', currency = ''] = title.split(' ')
-  return `${formatMinor(BigInt(amount))} ${currency}`
+  return `${formatMinor(BigInt(amount), currency)} ${currency}`
 }
 
 const statements = makeStatements()

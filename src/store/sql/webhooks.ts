@@ -12,7 +12,8 @@ import type {
   WebhookRow,
   WebhookStore,
 } from '../../notify/webhook.ts'
-import { formatMinor, type TopUp } from '../../payments/top-up.ts'
+import { formatMinor } from '../../credits/currency.ts'
+import type { TopUp } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
 import { numberOrNull, recordReader, sql, type Tables, type Work } from './work.ts'
 
@@ -223,7 +224,7 @@ export function topUpCredited(topUp: TopUp, at: number | null): AccountEvent {
     at: at ?? topUp.createdAt,
     data: {
       top_up: id,
-      amount: formatMinor(amount),
+      amount: formatMinor(amount, currency),
       currency,
       credit_usd: formatUsd(credit),
       lot,

@@ -224,7 +224,17 @@ test('the console of an account has its own top-ups, and an operator has all', a
   const visitor = new ConsoleClient(weir)
   await visitor.follow(String((await runJson(weir, 'accounts', 'link', '--account', email))['url']))
   const terms = await visitor.get('top-up-terms')
-  expect(terms.json['data']).toMatchObject({ min: '100', max: '50000', rate: '89.015' })
+  expect(terms.json['data']).toMatchObject({
+    currencies: [
+      {
+        currency: 'INR',
+        min: '100',
+        max: '50000',
+        rate: '89.015',
+        processors: ['razorpay', 'stripe', 'sim'],
+      },
+    ],
+  })
   const opened = await visitor.post('top-ups', { amount: '500', currency: 'INR' })
   expect(opened).toMatchObject({ status: 201, json: { state: 'open', processor: 'razorpay' } })
   expect(await visitor.get(`top-ups/${String(opened.json['id'])}`)).toMatchObject({ status: 200 })
