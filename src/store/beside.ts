@@ -8,6 +8,7 @@ import { GatewayError } from '../errors/errors.ts'
 import type { RequestPage, RequestQuery, UsageQuery, UsageReader, UsageReport } from '../observe/call-log.ts'
 import { type AuditBeside, oneAtATime } from './audits.ts'
 import { unavailable } from './commits/durability.ts'
+import { type LongReports, type LongWork, rowsOfSmall } from './long-reports.ts'
 import { isSmall, usageCsv, usageReport } from './sql/usage-reports.ts'
 import { SqliteTables } from './sqlite/database/tables.ts'
 import { orUnavailable } from './sqlite/database/sqlite.ts'
@@ -49,13 +50,8 @@ function auditBeside(asked: ToAudit): Promise<AuditReport | DayAudit> {
 
 // Reports of usage, and searches of the request log: small ones at once, long ones in the thread.
 
-/** Rows that are read on the event loop: about 3 ms. */
-const rowsOnLoop = 2_000
 /** After so long a report in a command gives way to others, milliseconds. */
 const stepMs = 4
-/** Reports under way, and those of one account. */
-const mostReports = 32
-const mostOfAccount = 4
 /** A thread without work ends after so long, milliseconds. */
 const idleMs = 30_000
 
@@ -86,61 +82,33 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-interface Shared {
-  readonly report: Promise<UsageReport>
-  readonly left: AbortController
-  waiting: number
-}
-
+/** Reports of usage: those that read little, and all in a command, are made on the event loop. */
 export class Reports implements UsageReader {
   readonly #tables: SqliteTables
-  readonly #path: string
-  readonly #where: 'here' | 'beside'
-  /** Reports that several ask for at once are made once. */
-  readonly #shared = new Map<string, Shared>()
-  readonly #waiting = new Map<number, Waiting>()
-  readonly #ofAccount = new Map<string, number>()
-  #underWay = 0
-  #ids = 0
-  #worker: Worker | undefined
-  #idle: ReturnType<typeof setTimeout> | undefined
+  readonly #long: LongReports | undefined
 
-  /** `here` in a command, whose loop serves nobody. */
-  constructor(database: Database, path: string, where: 'here' | 'beside') {
+  /** Without `long` in a command, whose loop serves nobody. */
+  constructor(database: Database, long?: LongReports) {
     this.#tables = new SqliteTables(database)
-    this.#path = path
-    this.#where = where
+    this.#long = long
   }
 
   async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
-    if (this.#where === 'beside' && !this.#tables.do(() => isSmall(query, rowsOnLoop)))
-      return this.#sharedReport(query, most, signal)
+    const long = this.#longFor(query)
+    if (long) return long.report(query, most, signal)
     const steps = this.#tables.steps(usageReport(query, most), stepMs)
     for (;;) {
       const step = orUnavailable(() => steps.next())
       if (step.done) return step.value
       // Nobody waits for a command's loop; what is small needs no second step.
-      if (this.#where === 'here') await nextTurn()
+      if (!this.#long) await nextTurn()
     }
   }
 
-  /** Goes on with a page of the request log from `query.after`. In a command the caller does it. */
-  async search(query: RequestQuery, signal?: AbortSignal): Promise<RequestPage> {
-    const answer = await this.#make(query, (id) => ({ id, kind: 'search', path: this.#path, query }), signal)
-    if (answer.kind !== 'search') throw wrongAnswer()
-    return answer.page
-  }
-
-  /** A page of accounts that looks at all of them. */
-  async accounts(query: AccountQuery, signal?: AbortSignal): Promise<AccountPage> {
-    const answer = await this.#make({}, (id) => ({ id, kind: 'accounts', path: this.#path, query }), signal)
-    if (answer.kind !== 'accounts') throw wrongAnswer()
-    return answer.page
-  }
-
   async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
-    if (this.#where === 'beside' && !this.#tables.do(() => isSmall(query, rowsOnLoop))) {
-      yield* this.#csvBeside(query, signal)
+    const long = this.#longFor(query)
+    if (long) {
+      yield* long.csv(query, signal)
       return
     }
     const steps = this.#tables.steps(usageCsv(query), stepMs)
@@ -148,7 +116,63 @@ export class Reports implements UsageReader {
       const step = orUnavailable(() => steps.next())
       if (step.done) return
       if (step.value !== undefined) yield step.value
-      if (this.#where === 'here') await nextTurn()
+      if (!this.#long) await nextTurn()
+    }
+  }
+
+  #longFor(query: UsageQuery): LongReports | undefined {
+    return this.#long && !this.#tables.do(() => isSmall(query, rowsOfSmall)) ? this.#long : undefined
+  }
+}
+
+/** Makes long reports in the thread, which is there while it has something to do. */
+export class ReportThread implements LongWork {
+  readonly #path: string
+  readonly #waiting = new Map<number, Waiting>()
+  #underWay = 0
+  #ids = 0
+  #worker: Worker | undefined
+  #idle: ReturnType<typeof setTimeout> | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  async report(query: UsageQuery, most: number, signal: AbortSignal): Promise<UsageReport> {
+    const answer = await this.#make((id) => ({ id, kind: 'report', path: this.#path, query, most }), signal)
+    if (answer.kind !== 'report') throw wrongAnswer()
+    return answer.report
+  }
+
+  async search(query: RequestQuery, signal: AbortSignal): Promise<RequestPage> {
+    const answer = await this.#make((id) => ({ id, kind: 'search', path: this.#path, query }), signal)
+    if (answer.kind !== 'search') throw wrongAnswer()
+    return answer.page
+  }
+
+  async accounts(query: AccountQuery, signal: AbortSignal): Promise<AccountPage> {
+    const answer = await this.#make((id) => ({ id, kind: 'accounts', path: this.#path, query }), signal)
+    if (answer.kind !== 'accounts') throw wrongAnswer()
+    return answer.page
+  }
+
+  async *csv(query: UsageQuery, signal: AbortSignal): AsyncGenerator<string, void> {
+    using job = this.#begin()
+    const end = () => this.#cancel(job.id, signal.reason)
+    signal.addEventListener('abort', end)
+    let last = false
+    try {
+      this.#post({ id: job.id, kind: 'csv', path: this.#path, query })
+      while (!last) {
+        signal.throwIfAborted()
+        const piece = await this.#ask({ id: job.id, kind: 'next' })
+        if (piece.kind !== 'piece') throw wrongAnswer()
+        last = piece.last
+        yield piece.text
+      }
+    } finally {
+      signal.removeEventListener('abort', end)
+      if (!last) this.#post({ id: job.id, kind: 'end' })
     }
   }
 
@@ -161,81 +185,25 @@ export class Reports implements UsageReader {
     this.#worker = undefined
   }
 
-  #sharedReport(query: UsageQuery, most: number, signal: AbortSignal | undefined): Promise<UsageReport> {
-    const { account, key, model, line, mode, from, until, by, tagName, tag, per, provider, only } = query
-    const asked = [account, key, model, line, mode, from, until, by, tagName, tag, per, provider, only, most]
-    const name = JSON.stringify(asked)
-    let shared = this.#shared.get(name)
-    if (shared === undefined) {
-      const left = new AbortController()
-      const report = this.#reportBeside(query, most, left.signal).finally(() => this.#shared.delete(name))
-      shared = { report, left, waiting: 0 }
-      this.#shared.set(name, shared)
-    }
-    return follow(shared, signal)
-  }
-
-  async #reportBeside(query: UsageQuery, most: number, signal: AbortSignal): Promise<UsageReport> {
-    const messageFor = (id: number): ToReports => ({ id, kind: 'report', path: this.#path, query, most })
-    const answer = await this.#make(query, messageFor, signal)
-    if (answer.kind !== 'report') throw wrongAnswer()
-    return answer.report
-  }
-
-  /** What the thread answers, in one piece. Ends with the signal. */
-  async #make(
-    query: Pick<UsageQuery, 'account'>,
-    messageFor: (id: number) => ToReports,
-    signal: AbortSignal | undefined,
-  ): Promise<FromReports> {
-    if (signal?.aborted) throw clientLeft()
-    using job = this.#begin(query)
-    const end = () => this.#cancel(job.id)
-    signal?.addEventListener('abort', end)
+  /** What the thread answers, in one piece. */
+  async #make(messageFor: (id: number) => ToReports, signal: AbortSignal): Promise<FromReports> {
+    using job = this.#begin()
+    const end = () => this.#cancel(job.id, signal.reason)
+    signal.addEventListener('abort', end)
     try {
       return await this.#ask(messageFor(job.id))
     } finally {
-      signal?.removeEventListener('abort', end)
+      signal.removeEventListener('abort', end)
     }
   }
 
-  async *#csvBeside(query: UsageQuery, signal: AbortSignal | undefined): AsyncGenerator<string, void> {
-    using job = this.#begin(query)
-    const end = () => this.#cancel(job.id)
-    signal?.addEventListener('abort', end)
-    let last = false
-    try {
-      this.#post({ id: job.id, kind: 'csv', path: this.#path, query })
-      while (!last) {
-        if (signal?.aborted) throw clientLeft()
-        const piece = await this.#ask({ id: job.id, kind: 'next' })
-        if (piece.kind !== 'piece') throw wrongAnswer()
-        last = piece.last
-        yield piece.text
-      }
-    } finally {
-      signal?.removeEventListener('abort', end)
-      if (!last) this.#post({ id: job.id, kind: 'end' })
-    }
-  }
-
-  /** Throws `rate_limit_exceeded` for one report too many. */
-  #begin({ account = '' }: Pick<UsageQuery, 'account'>): { readonly id: number } & Disposable {
-    const ofAccount = this.#ofAccount.get(account) ?? 0
-    if (this.#underWay >= mostReports || ofAccount >= mostOfAccount) {
-      const message = 'Too many long reports are being made: ask again when one is done.'
-      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
-    }
+  #begin(): { readonly id: number } & Disposable {
     this.#underWay++
-    this.#ofAccount.set(account, ofAccount + 1)
     clearTimeout(this.#idle)
     return {
       id: ++this.#ids,
       [Symbol.dispose]: () => {
         this.#underWay--
-        const left = this.#ofAccount.get(account)! - 1
-        if (left === 0) this.#ofAccount.delete(account)
-        else this.#ofAccount.set(account, left)
         if (this.#underWay === 0) this.#endWhenIdle()
       },
     }
@@ -250,11 +218,11 @@ export class Reports implements UsageReader {
     this.#idle.unref()
   }
 
-  #cancel(id: number): void {
+  #cancel(id: number, reason: unknown): void {
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
     this.#post({ id, kind: 'end' })
-    waiting?.reject(clientLeft())
+    waiting?.reject(reason)
   }
 
   #ask(message: ToReports): Promise<FromReports> {
@@ -291,30 +259,8 @@ export class Reports implements UsageReader {
   }
 }
 
-/** Waits for a report that others may wait for, too; it is cancelled when the last of them disconnects. */
-function follow(shared: Shared, signal: AbortSignal | undefined): Promise<UsageReport> {
-  shared.waiting++
-  return new Promise((resolve, reject) => {
-    const leave = () => {
-      shared.waiting--
-      if (shared.waiting === 0) shared.left.abort()
-      reject(clientLeft())
-    }
-    if (signal?.aborted) leave()
-    signal?.addEventListener('abort', leave)
-    shared.report.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave))
-  })
-}
-
 function wrongAnswer(): Error {
   return new Error('the thread has answered something else')
-}
-
-/** Nobody reads it; the log does. */
-function clientLeft(): GatewayError {
-  return new GatewayError('invalid_request', {
-    message: 'The client disconnected before its report was made.',
-  })
 }
 
 function nextTurn(): Promise<void> {

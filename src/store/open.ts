@@ -29,7 +29,8 @@ import { logOf, QueuedTables, SqliteTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'
-import { auditingFile, Reports } from './beside.ts'
+import { auditingFile, Reports, ReportThread } from './beside.ts'
+import { LongReports } from './long-reports.ts'
 import { figuresOf } from './sqlite/database/figures.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
@@ -191,7 +192,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const responses = new SqlResponses(tables, clock)
   const background = new SqlBackground(tables, here)
   const itemConversations = new SqlItemConversations(tables, clock)
-  const reports = new Reports(database, path, serveAs === undefined ? 'here' : 'beside')
+  const thread = new ReportThread(path)
+  const long = serveAs === undefined ? undefined : new LongReports(thread)
   return {
     ...sqlStores(tables),
     ledger,
@@ -206,16 +208,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     itemConversations,
     deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     requestLog,
-    requests: new SqlRequestReader(
-      tables,
-      serveAs === undefined ? undefined : (query, signal) => reports.search(query, signal),
-    ),
-    usage: reports,
+    requests: new SqlRequestReader(tables, long?.search),
+    usage: new Reports(database, long),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
-    directory: new SqlDirectory(
-      tables,
-      serveAs === undefined ? undefined : (query, signal) => reports.accounts(query, signal),
-    ),
+    directory: new SqlDirectory(tables, long?.accounts),
     signatures,
     retention,
     figures: () => ({
@@ -232,7 +228,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     anchor: () => anchors.write(ledger.head()),
     async close() {
       retention.close()
-      reports.close()
+      thread.close()
       try {
         const until = performance.now() + logPatienceMs
         while (requestLog.waiting && ledger.group.writable && performance.now() < until) {

@@ -2,6 +2,7 @@
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { oneAtATime } from '../audits.ts'
+import { LongReports } from '../long-reports.ts'
 import { clockMessage, defaultClockBackMs } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlIdentities } from '../sql/identity-store.ts'
@@ -28,6 +29,7 @@ import { hasEnded, Peers, type PeersParts } from './peers.ts'
 import { placeOf } from './server.ts'
 import { figuresOf, PostgresRecentCalls } from './figures.ts'
 import { PostgresRequestLog } from './request-log.ts'
+import { longWork, tablesForReports } from './reports.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -45,6 +47,8 @@ export interface PostgresOptions {
   /** Called when what was acknowledged is not there any more, or another process has taken over: this one has to end. */
   readonly lost?: (error: unknown) => void
   readonly retention?: RetentionTimes
+  /** The longest that a statement of a report may take, milliseconds. */
+  readonly longestReportMs?: number
   /** Of the signs of life of this process. */
   readonly peers?: PeersParts['times']
 }
@@ -65,6 +69,8 @@ export async function openOnPostgres(
     throw error
   }
   await tables.open().catch(giveUp)
+  const ofReports = tablesForReports(server, { serves, deadlineMs: options.longestReportMs })
+  const long = new LongReports(longWork(ofReports))
   const peers = new Peers({
     server,
     owner,
@@ -126,7 +132,7 @@ export async function openOnPostgres(
     accounts,
     groups: accounts.groups,
     identities: new SqlIdentities(tables, () => accounts.forget()),
-    directory: new SqlDirectory(tables),
+    directory: new SqlDirectory(tables, long.accounts),
     requestLog,
     signatures,
     figures: async () => ({
@@ -134,7 +140,7 @@ export async function openOnPostgres(
       ...ledger.commits,
       rowsDropped: requestLog.dropped,
     }),
-    reports: new SqlReports(tables, bookingsOfPostgres),
+    reports: new SqlReports(ofReports, bookingsOfPostgres),
     statements: new SqlStatements(tables, bookingsOfPostgres),
     idempotency: new SqlIdempotency(tables, here),
     responses,
@@ -145,8 +151,8 @@ export async function openOnPostgres(
     limits: new PostgresLimits(tables),
     recentCalls: new PostgresRecentCalls(tables),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
-    requests: new SqlRequestReader(tables),
-    usage: new SqlUsage(tables),
+    requests: new SqlRequestReader(tables, long.search),
+    usage: new SqlUsage(tables, long),
     leads: peers.leads,
     auditBeside: oneAtATime((day) => (day === undefined ? ledger.audit() : ledger.auditDay(day))),
     path: placeOf(server),
@@ -159,7 +165,7 @@ export async function openOnPostgres(
       try {
         await listener?.close()
         await Promise.all([requestLog.close(), soon.now()])
-        await tables.close()
+        await Promise.all([tables.close(), ofReports.close()])
         await ledger.close()
       } finally {
         await peers.close()

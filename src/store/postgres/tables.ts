@@ -22,6 +22,8 @@ const connections = 4
 /** How often a transaction is begun again because another one was in its way. */
 const mostTries = 20
 const statementMs = 10_000
+/** For the word that a statement has taken too long, milliseconds. */
+const answerMs = 5_000
 /** Between two tries of what must not be lost, milliseconds. */
 const retryMs = 250
 /** How long cached rows are trusted, milliseconds: where nobody would hear of a change, and where it is told. */
@@ -36,17 +38,22 @@ export interface PostgresTablesParts {
   readonly connections?: number
   /** The longest that a statement may take, milliseconds. */
   readonly deadlineMs?: number
+  /** Where statements may take that long: what is thrown when one has taken longer. `store_unavailable`, if left out. */
+  readonly tooLong?: () => Error
 }
 
 /** One that has been in another's way, or that the database has given up for it. */
 const raced: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
+/** A statement that was given up: it took too long, or was asked to end. */
+const gaveUp = '57014'
 /** A key that exists, a row that is missing, a rule of the table. */
 const refused: ReadonlySet<string> = new Set(['23505', '23503', '23514', '23502'])
 
 export class PostgresTables implements OrderedTables {
   readonly #idle: Connection[] = []
   readonly #all: Connection[] = []
-  readonly #waiting: ((connection: Connection) => void)[] = []
+  readonly #waiting = new Set<(connection: Connection) => void>()
+  readonly #tooLong: (() => Error) | undefined
   readonly #texts = new WeakMap<Statement<unknown>, string>()
   /** Work that stands before whatever the ledger is given next. */
   readonly #pending = new Set<Promise<unknown>>()
@@ -57,9 +64,13 @@ export class PostgresTables implements OrderedTables {
   readonly #persisting = new Map<string, Promise<void>>()
   #closing = false
 
-  constructor({ server, connections: count = connections, deadlineMs = statementMs }: PostgresTablesParts) {
+  constructor(parts: PostgresTablesParts) {
+    const { server, connections: count = connections, deadlineMs = statementMs, tooLong } = parts
     const settings = [`statement_timeout = ${deadlineMs}`, idleTransaction]
-    for (let n = 0; n < count; n++) this.#all.push(new Connection(server, { deadlineMs, settings }))
+    // Where it matters whether the server has given up or is gone, the server is the first to say it.
+    const connection = { deadlineMs: deadlineMs + (tooLong ? answerMs : 0), settings }
+    for (let n = 0; n < count; n++) this.#all.push(new Connection(server, connection))
+    this.#tooLong = tooLong
     this.#idle.push(...this.#all)
   }
 
@@ -85,8 +96,9 @@ export class PostgresTables implements OrderedTables {
   }
 
   reads<T>(work: () => Work<T>, signal?: AbortSignal): Promise<T> {
-    return this.#with((connection) =>
-      this.#transaction(connection, work, 'REPEATABLE READ READ ONLY', signal),
+    return this.#with(
+      (connection) => this.#transaction(connection, work, 'REPEATABLE READ READ ONLY', signal),
+      signal,
     )
   }
 
@@ -101,7 +113,7 @@ export class PostgresTables implements OrderedTables {
           continue
         }
         const asked = next
-        next = await this.#with((connection) => this.#untilPiece(connection, steps, asked, signal))
+        next = await this.#with((connection) => this.#untilPiece(connection, steps, asked, signal), signal)
       }
     } finally {
       steps.return()
@@ -277,27 +289,42 @@ export class PostgresTables implements OrderedTables {
   }
 
   /** On a connection of its own meanwhile. Throws `store_unavailable` where that is lost. */
-  async #with<T>(act: (connection: Connection) => Promise<T>): Promise<T> {
-    const connection = await this.#take()
+  async #with<T>(act: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const connection = await this.#take(signal)
     try {
       if (!connection.isOpen) await connection.renew()
       return await act(connection)
     } catch (error) {
+      if (stateOf(error) === gaveUp) throw this.#tooLong?.() ?? unavailable(error)
       if (!(error instanceof ConnectionLost)) throw error
       void connection.close()
       throw unavailable(error)
     } finally {
-      const next = this.#waiting.shift()
+      const [next] = this.#waiting
       if (next) next(connection)
       else this.#idle.push(connection)
     }
   }
 
-  #take(): Promise<Connection> | Connection {
+  /** Rejects with the reason of the signal where that comes before there is one. */
+  #take(signal?: AbortSignal): Promise<Connection> | Connection {
+    signal?.throwIfAborted()
     const idle = this.#idle.pop()
     if (idle) return idle
-    if (this.#waiting.length >= mostWaiting) throw unavailable(new Error('too much waits for the database'))
-    return new Promise((resolve) => this.#waiting.push(resolve))
+    if (this.#waiting.size >= mostWaiting) throw unavailable(new Error('too much waits for the database'))
+    return new Promise((resolve, reject) => {
+      const take = (connection: Connection) => {
+        this.#waiting.delete(take)
+        signal?.removeEventListener('abort', leave)
+        resolve(connection)
+      }
+      const leave = () => {
+        this.#waiting.delete(take)
+        reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', leave, { once: true })
+      this.#waiting.add(take)
+    })
   }
 }
 

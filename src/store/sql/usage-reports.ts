@@ -1,5 +1,6 @@
 // Reports of usage, as work: on SQLite by whoever runs it, on the event loop if it is small, else in a thread.
 
+import type { Awaitable } from '../../async/async.ts'
 import { groupTag } from '../../conversation/tags.ts'
 import { dayMs, startOfDay, startOfMonth } from '../../credits/calendar.ts'
 import { csvLine, csvLines } from '../../text/csv.ts'
@@ -22,6 +23,7 @@ import {
   totalOf,
   withoutTag,
 } from './usage-figures.ts'
+import { type LongReports, rowsOfSmall } from '../long-reports.ts'
 import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
 import {
   type PieceWork,
@@ -128,19 +130,28 @@ const labelsOf: Readonly<Partial<Record<UsageGroup | 'group', string>>> = {
   group: 'SELECT name AS label FROM account_group WHERE id = ?',
 }
 
+/** Reports of usage where statements are waited for: those that read little are made among all other work. */
 export class SqlUsage implements UsageReader {
   readonly #tables: Tables
+  readonly #long: LongReports
 
-  constructor(tables: Tables) {
+  constructor(tables: Tables, long: LongReports) {
     this.#tables = tables
+    this.#long = long
   }
 
   async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
+    if (!(await this.#isSmall(query))) return this.#long.report(query, most, signal)
     return this.#tables.reads(() => usageReport(query, most), signal)
   }
 
-  csv(query: UsageQuery, signal?: AbortSignal): AsyncIterable<string> {
-    return this.#tables.pieces(() => usageCsv(query), signal)
+  async *csv(query: UsageQuery, signal?: AbortSignal): AsyncGenerator<string, void> {
+    const isSmall = await this.#isSmall(query)
+    yield* isSmall ? this.#tables.pieces(() => usageCsv(query), signal) : this.#long.csv(query, signal)
+  }
+
+  #isSmall(query: UsageQuery): Awaitable<boolean> {
+    return this.#tables.do(() => isSmall(query, rowsOfSmall))
   }
 }
 

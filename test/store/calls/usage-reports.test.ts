@@ -3,12 +3,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { SQL } from 'bun'
 import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import type { UsageGroup, UsageOfDay, UsageQuery } from '../../../src/observe/call-log.ts'
 import { backUp } from '../../../src/store/backup.ts'
+import { LongReports } from '../../../src/store/long-reports.ts'
 import { moveToPostgres } from '../../../src/store/move.ts'
-import { PostgresTables } from '../../../src/store/postgres/tables.ts'
+import { openOnPostgres } from '../../../src/store/postgres/open.ts'
+import { longWork, tablesForReports } from '../../../src/store/postgres/reports.ts'
 import { SqlUsage } from '../../../src/store/sql/usage-reports.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { one, openReader } from '../../../src/store/sqlite/database/sqlite.ts'
@@ -221,17 +224,28 @@ test('keys are paged and searched, the newest first', async () => {
 })
 
 describeOnPostgres('an installation that has moved to PostgreSQL', () => {
-  let tables: PostgresTables
+  let url: string
+  let moved: Awaited<ReturnType<typeof openOnPostgres>>
   beforeAll(async () => {
-    const url = await freshDatabase('usage_reports')
+    url = await freshDatabase('usage_reports')
     const from = dir.join('moved')
     mkdirSync(from)
     backUp(dir.join('data'), join(from, 'weir.db'))
     await moveToPostgres(from, { url }, { clock: () => noon })
-    tables = new PostgresTables({ server: url, connections: 1 })
-    await tables.open()
+    moved = await openOnPostgres(url, { clock: () => noon, owner: 'server' })
   }, 60_000)
-  afterAll(() => tables.close())
+  afterAll(() => moved.close())
+
+  /** While a table that long reports read, and nothing else does, is kept from them. */
+  async function withoutMonths(act: () => Promise<void>): Promise<void> {
+    const admin = new SQL({ url, max: 1 })
+    await admin.unsafe('BEGIN; LOCK TABLE usage_month IN ACCESS EXCLUSIVE MODE').simple()
+    try {
+      await act()
+    } finally {
+      await admin.close()
+    }
+  }
 
   test.each<[UsageGroup, Partial<UsageQuery>]>([
     ['key', {}],
@@ -246,7 +260,7 @@ describeOnPostgres('an installation that has moved to PostgreSQL', () => {
     ['day', {}],
     ['tag', { tagName: 'feature' }],
   ])('reports by %s of %j what it did before', async (by, more) => {
-    const usage = new SqlUsage(tables)
+    const { usage } = moved
     // Of an installation nobody asks for one mode, of an account nobody for providers.
     const whose = [...(more.mode ? [] : [undefined]), ...(by === 'provider' ? [] : [filled.customer])]
     for (const account of whose) {
@@ -256,5 +270,44 @@ describeOnPostgres('an installation that has moved to PostgreSQL', () => {
       for await (const piece of usage.csv(query)) text += piece
       expect(text.trimEnd().split('\r\n').slice(1)).toEqual(await csvOf(query))
     }
+  })
+
+  test('reads accounts and sign-ins at once, while reports have every connection of theirs', async () => {
+    const queryFor = (n: number, account?: string) =>
+      queryOf('key', { until: span.until + n * dayMs, ...(account ? { account } : {}) })
+    const queries = [0, 1, 2].flatMap((n) => [queryFor(n), queryFor(n, filled.customer)])
+    let made = 0
+    const reports: Promise<unknown>[] = []
+    await withoutMonths(async () => {
+      for (const query of queries) reports.push(moved.usage.report(query, 5).finally(() => made++))
+      const left = new AbortController()
+      const waiting = moved.usage.report(queryFor(3), 5, left.signal)
+      // After the first of these, all reports have asked for their connections.
+      for (let n = 0; n < 20; n++) await moved.identities.passwordOf(filled.customer)
+      const [password, account, balance] = await Promise.all([
+        moved.identities.passwordOf(filled.customer),
+        moved.accounts.findAccount(filled.customer),
+        moved.ledger.balance(filled.customer),
+      ])
+      left.abort()
+      expect(await waiting.catch(String)).toContain('disconnected')
+      expect({ password, id: account?.id, made }).toEqual({ password: null, id: filled.customer, made: 0 })
+      expect(balance).toEqual(await store.ledger.balance(filled.customer))
+    })
+    expect(await Promise.all(reports)).toEqual(
+      await Promise.all(queries.map((query) => store.usage.report(query, 5))),
+    )
+  })
+
+  test('gives up a report that the database takes too long for, and makes it later', async () => {
+    const tables = tablesForReports(url, { serves: true, deadlineMs: 100 })
+    const usage = new SqlUsage(tables, new LongReports(longWork(tables)))
+    const query = queryOf('key')
+    await withoutMonths(async () => {
+      const refused = { code: 'overloaded', message: expect.stringContaining('longer than 0.1 s') }
+      await expect(usage.report(query, 5)).rejects.toMatchObject(refused)
+    })
+    expect(await usage.report(query, 5)).toEqual(await store.usage.report(query, 5))
+    await tables.close()
   })
 })
