@@ -422,8 +422,11 @@ function catalogCommands(weir: Command, io: Io): void {
     .action(run(io, async () => (await import('./commands/models.ts')).diffCatalog))
   group
     .command('import')
-    .description('put a catalog file to use from the next start on')
-    .argument('<file>', 'a catalog file')
+    .description(
+      'put a catalog file to use: from the next start on, or with store.url at every gateway at once',
+    )
+    .argument('[file]', 'a catalog file')
+    .option('--bundled', 'the catalog that came with the program again')
     .action(run(io, async () => (await import('./commands/models.ts')).importCatalog))
   group
     .command('export')

@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import type { CatalogFile } from '../catalog/row.ts'
 import { type Account, heardWithinMs } from '../accounts/account.ts'
 import { storePlace } from '../config/config.ts'
 import type { Group } from '../accounts/group.ts'
@@ -34,6 +35,16 @@ export function serverIn({ config }: Pick<Context, 'config'>): string | undefine
   if (config.store.url === undefined) return undefined
   const { protocol, username, host, pathname } = new URL(config.store.url)
   return `${protocol}//${username}@${host}${pathname}`
+}
+
+/** The catalog file that gateways use: of the database that they share, else of the data directory. Rejects if an imported one is damaged. */
+export async function catalogFileIn(context: Context): Promise<CatalogFile> {
+  const { catalogFileInUse, catalogFileShared } = await import('../serve/gateway/catalog.ts')
+  const { hasStoreIn } = await import('../store/place.ts')
+  const place = storePlace(context.config)
+  if (place.server === undefined) return catalogFileInUse(place.dataDir)
+  if (!(await hasStoreIn(place, context.io.clock))) return catalogFileShared({ revision: 0, file: null })
+  return withStore(context, async ({ catalogs }) => catalogFileShared(await catalogs!.latest()))
 }
 
 /** The same, also with the account of `--account`. */

@@ -319,7 +319,10 @@ export const configSchema = z.strictObject({
   }),
   alarms: alarmSettings,
   local_servers: section({
-    discover: note(z.boolean().default(true), 'Look for inference servers on this machine'),
+    discover: note(
+      z.boolean().optional(),
+      'Look for inference servers on this machine; left out, only where the database is on it, too',
+    ),
     every_ms: milliseconds('How often to look for servers that have come or gone', 15_000, 100),
     timeout_ms: milliseconds('How long each of them may take to answer', 500, 10, 30_000),
   }),

@@ -13,7 +13,7 @@ import { openStoreIn } from '../store/place.ts'
 import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
-import { Discovery, type Live, liveOf, unsoldModels, watchServers } from './gateway/catalog.ts'
+import { Discovery, type Live, liveAtStart, liveOf, unsoldModels, watchServers } from './gateway/catalog.ts'
 import { configAtStart, consoleSettingsOf } from './gateway/configuration.ts'
 import type { ListeningServer } from './gateway/process.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
@@ -86,7 +86,7 @@ export async function startGateway(
   }
 
   await endInterrupted(store.background)
-  const live: Live = liveOf(config, [])
+  const live: Live = await liveAtStart(config, store.catalogs)
   for (const { name, problem } of unsoldModels(config, live.catalog))
     log.warn('configuration', { name, problem })
   const traces = await openTraces(env, { version, log, usd: formatUsd })

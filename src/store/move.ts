@@ -28,6 +28,8 @@ export interface MoveReport {
 export interface MoveOptions {
   /** Milliseconds since 1970. */
   readonly clock: () => number
+  /** The text of the catalog file that was imported there. */
+  readonly catalog?: string | undefined
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
@@ -73,7 +75,11 @@ export async function moveToPostgres(
       const report = auditOfSqlite(from, readAnchors(anchorsBeside(databasePath(dataDir))))
       const broken = report.checks.find(({ ok }) => !ok)
       if (broken) throw new StoreOpenError(`the ledger of ${dataDir} does not hold: ${broken.name}`)
-      return await usingServer(server, (to) => copy(from, to, { server, clock, before: report }), deadlineMs)
+      return await usingServer(
+        server,
+        (to) => copy(from, to, { ...options, server, before: report }),
+        deadlineMs,
+      )
     } finally {
       from.close()
     }
@@ -95,9 +101,8 @@ function requireNoSpill(dataDir: string, now: number): void {
   }
 }
 
-interface CopyParts {
+interface CopyParts extends Pick<MoveOptions, 'clock' | 'catalog'> {
   readonly server: DatabaseServer
-  readonly clock: () => number
   /** What the audit of the file has found. */
   readonly before: { readonly journalEntries: number; readonly headHash: string }
 }
@@ -105,7 +110,7 @@ interface CopyParts {
 async function copy(
   from: Database,
   to: Connection,
-  { server, clock, before }: CopyParts,
+  { server, clock, catalog, before }: CopyParts,
 ): Promise<MoveReport> {
   await to.run('BEGIN; LOCK TABLE account, chain, journal IN SHARE ROW EXCLUSIVE MODE')
   const tables = await tablesOf(to)
@@ -138,6 +143,11 @@ async function copy(
     movedNote,
     BigInt(clock()),
   ])
+  if (catalog !== undefined)
+    await to.send('INSERT INTO imported_catalog (revision, at, file) VALUES (1, $1, $2)', [
+      BigInt(clock()),
+      catalog,
+    ])
   await closing.finish(to)
   const report = await auditOf(to)
   const broken = report.checks.find(({ ok }) => !ok)

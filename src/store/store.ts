@@ -3,7 +3,7 @@
 import type { Awaitable } from '../async/async.ts'
 import type { AccountDirectory, AccountStore } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
-import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { Act, ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { AttemptCounts, SharedRates } from '../accounts/identity/sign-in-limits.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
@@ -67,6 +67,8 @@ export interface Store {
   readonly spending: SpendingReader
   /** What all gateways count together; undefined where there can be only one. */
   readonly limits?: LimitsOfAll | undefined
+  /** The catalog of all gateways; undefined where it is a file in the data directory. */
+  readonly catalogs?: ImportedCatalogs | undefined
   /** What has ended at all gateways; undefined where there can be only one. */
   readonly recentCalls?: RecentCalls | undefined
   /** For whoever monitors it: read in a moment. Throws `store_unavailable`. */
@@ -88,6 +90,21 @@ export interface Store {
   anchor(): void
   /** Writes what is waiting and closes the database. */
   close(): Promise<void>
+}
+
+/** Catalogs that operators have imported, of which the newest is in use. Reject with `store_unavailable`. */
+export interface ImportedCatalogs {
+  /** Of the newest; 0 before the first. */
+  revision(): Promise<number>
+  latest(): Promise<ImportedCatalog>
+  /** Adds one, with its entry in the log of acts; null for the bundled one again. Resolves with its revision. */
+  append(file: string | null, act: Act): Promise<number>
+}
+
+export interface ImportedCatalog {
+  readonly revision: number
+  /** The text of a catalog file; null for the bundled one. */
+  readonly file: string | null
 }
 
 type LimitsOfAll = AttemptCounts & SharedRates & Sweepable

@@ -89,6 +89,13 @@ describe('discovery', () => {
     const silent = { ...config, local_servers: { ...config.local_servers, discover: false } }
     expect(await new Discovery(() => config, server.port!, [rowAt(server.port)]).scan()).toEqual([])
     expect(await new Discovery(() => silent, 1, [rowAt(server.port)]).scan()).toEqual([])
+    // Gateways that share a database would have different models.
+    const shared = { ...config, store: { ...config.store, url: 'postgres://weir@db/weir' } }
+    expect(await new Discovery(() => shared, 1, [rowAt(server.port)]).scan()).toEqual([])
+    const local_servers = { ...config.local_servers, discover: true }
+    expect(
+      await new Discovery(() => ({ ...shared, local_servers }), 1, [rowAt(server.port)]).scan(),
+    ).toHaveLength(1)
     await server.stop(true)
   })
 })

@@ -8,7 +8,8 @@ import type { Unpaid } from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { Provider } from '../../providers/provider.ts'
 import { providers as registry } from '../../providers/registry.ts'
-import { catalogInUse } from '../../serve/gateway/catalog.ts'
+import type { CatalogFile } from '../../catalog/row.ts'
+import { catalogInUse, discovers } from '../../serve/gateway/catalog.ts'
 import { keyNames } from '../../serve/gateway/provider-test.ts'
 import { webSearchOf } from '../../serve/gateway/tools.ts'
 import type { ServerFacts } from '../../store/postgres/server.ts'
@@ -19,7 +20,7 @@ import { PageReader, UnreadablePage } from '../../tools/search/page/page-reader.
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { CommandFailure, type Context, print } from '../context.ts'
 import { folderSays, isUsersChoice } from '../gateway-address.ts'
-import { withStore } from '../with-store.ts'
+import { catalogFileIn, withStore } from '../with-store.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
 
@@ -301,8 +302,7 @@ async function providerFinding(context: Context, id: string, row: Provider | und
   const isSet = place === 'deployments' || settings?.base_url !== undefined
   if (isSet && !isUsersChoice(context, ['providers', id, place], address))
     return { check, state: 'info', detail: `not asked: ${address} ${folderSays}` }
-  if (!(row?.local && !config.local_servers.discover))
-    return reachability(config, check, address, settings !== undefined)
+  if (!(row?.local && !discovers(config))) return reachability(config, check, address, settings !== undefined)
   return { check, state: 'info', detail: 'not looked for: local_servers.discover is off' }
 }
 
@@ -328,15 +328,15 @@ const oldPricesDays = 90
 
 async function catalog(context: Context): Promise<readonly Finding[]> {
   try {
-    return catalogFindings(context)
+    return catalogFindings(context, await catalogFileIn(context))
   } catch (thrown) {
     // An imported catalog that is damaged or cannot be read: the server does not start with it either.
     return [{ check: 'catalog', state: 'bad', detail: messageOf(thrown) }]
   }
 }
 
-function catalogFindings({ config, io }: Context): readonly Finding[] {
-  const known = catalogInUse(config, io.clock)
+function catalogFindings({ config, io }: Context, file: CatalogFile): readonly Finding[] {
+  const known = catalogInUse(config, io.clock, [], file)
   const sold = known.list()
   const ageDays = Math.floor((io.clock() - Date.parse(known.date)) / 86_400_000)
   const detail = `${plural(sold.length, 'model')}, prices of ${known.date}`

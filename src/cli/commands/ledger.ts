@@ -2,7 +2,8 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { serverAt } from '../../config/config.ts'
+import { readTextFile, serverAt } from '../../config/config.ts'
+import { importedCatalogPath } from '../../serve/gateway/catalog.ts'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditedSpan, AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import {
@@ -97,6 +98,7 @@ export async function move(context: Context, invocation: Invocation): Promise<vo
   const { moveToPostgres } = await import('../../store/move.ts')
   const report = await moveToPostgres(config.data_dir, server, {
     clock: io.clock,
+    catalog: readTextFile(importedCatalogPath(config.data_dir)),
     notice: (message) => io.err(`${message}\n`),
   })
   const { to, tables, rows, journalEntries, headHash } = report

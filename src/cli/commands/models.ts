@@ -1,15 +1,14 @@
 // `weir models`
 
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type FileChanges, fileChanges } from '../../catalog/bundled/bundled.ts'
+import { bundledCatalog, type FileChanges, fileChanges } from '../../catalog/bundled/bundled.ts'
 import { buildPrice, type CatalogFile, type CatalogRow, type Model, PriceRefused } from '../../catalog/row.ts'
 import { modelObject } from '../../catalog/wire.ts'
 import { readTextFile } from '../../config/config.ts'
 import { formatUsdPerMillion } from '../../credits/money.ts'
 import {
   answering,
-  catalogFileInUse,
   Discovery,
   importedCatalogPath,
   liveOf,
@@ -18,6 +17,7 @@ import {
 import { plural } from '../../text/csv.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { isUsersChoice } from '../gateway-address.ts'
+import { catalogFileIn, commandLineOperator, serverIn, withNewStore } from '../with-store.ts'
 
 /**
  * Lists the models that are sold, with the price of the first offer: all, or with --available those that can be called
@@ -33,7 +33,8 @@ export async function listModels(context: Context, invocation: Invocation): Prom
       url === undefined || isUsersChoice(context, ['providers', id, 'base_url'], url),
   )
   const chosen = { ...config, providers: Object.fromEntries(asked) }
-  const live = liveOf(config, await new Discovery(() => chosen, config.server.port).scan())
+  const found = await new Discovery(() => chosen, config.server.port).scan()
+  const live = liveOf(config, found, await catalogFileIn(context))
   const { catalog, providers } = live
   const able = answering(live)
   const isOurs = [...able].some((id) => providers.get(id)?.transport === 'http')
@@ -79,15 +80,58 @@ function modelView(model: Model) {
 /** Differences between a catalog file and the catalog in use, by model. */
 export async function diffCatalog(context: Context, invocation: Invocation): Promise<void> {
   const { path, file } = readCatalog(context, invocation)
-  const changes = fileChanges(catalogFileInUse(context.config.data_dir), file)
+  const changes = fileChanges(await catalogFileIn(context), file)
   print(context, { json: { file: path, ...changes }, text: renderChanges(changes) })
 }
 
 /**
- * Replaces the catalog with a file. Refused as a whole if one of its prices cannot be charged exactly, or a model is in
- * it twice: nobody could say at which price it is sold.
+ * Replaces the catalog with a file, or with the bundled one again. Refused as a whole if one of its prices cannot be charged
+ * exactly, or a model is in it twice: nobody could say at which price it is sold.
  */
 export async function importCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const isBundled = invocation.flag('bundled')
+  if (isBundled === invocation.args.length > 0) throw usageFault('a file or --bundled, one of the two')
+  const file = isBundled ? bundledCatalog() : soundCatalog(context, invocation)
+  const changes = fileChanges(await catalogFileIn(context), file)
+  const { target, when } = await putCatalog(context, isBundled ? null : file)
+  const text = `${renderChanges(changes)}\n${plural(file.models.length, 'model')}, prices of ${file.date}: ${when}`
+  print(context, { json: { file: target, date: file.date, models: file.models.length, ...changes }, text })
+}
+
+/** Where several gateways share a database it is for all of them; null is the bundled one. */
+async function putCatalog(
+  context: Context,
+  file: CatalogFile | null,
+): Promise<{ readonly target: string; readonly when: string }> {
+  const { config, io } = context
+  const server = serverIn(context)
+  if (server !== undefined) {
+    const at = io.clock()
+    const after = file && { date: file.date, models: file.models.length }
+    const act = {
+      at,
+      operator: commandLineOperator(),
+      what: 'catalog.import',
+      subject: 'catalog',
+      before: null,
+      after,
+    }
+    await withNewStore(context, ({ catalogs }) => catalogs!.append(file && JSON.stringify(file), act))
+    return { target: server, when: 'in use at every gateway within a second' }
+  }
+  const target = importedCatalogPath(config.data_dir)
+  const when = 'in use from the next start on'
+  if (file === null) rmSync(target, { force: true })
+  else {
+    mkdirSync(config.data_dir, { recursive: true, mode: 0o700 })
+    writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
+    // A rename replaces the old file atomically: a start meanwhile reads one or the other.
+    renameSync(`${target}.new`, target)
+  }
+  return { target, when }
+}
+
+function soundCatalog(context: Context, invocation: Invocation): CatalogFile {
   const { path, file } = readCatalog(context, invocation)
   const ids = new Set<string>()
   const twice = new Set<string>()
@@ -100,20 +144,12 @@ export async function importCatalog(context: Context, invocation: Invocation): P
       `${path} has prices that cannot be charged exactly:\n${faults.slice(0, 10).join('\n')}`,
     )
   }
-  const { data_dir } = context.config
-  const changes = fileChanges(catalogFileInUse(data_dir), file)
-  const target = importedCatalogPath(data_dir)
-  mkdirSync(data_dir, { recursive: true, mode: 0o700 })
-  writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
-  // A rename replaces the old file atomically: a start meanwhile reads one or the other.
-  renameSync(`${target}.new`, target)
-  const text = `${renderChanges(changes)}\n${plural(file.models.length, 'model')}, prices of ${file.date}: in use from the next start on`
-  print(context, { json: { file: target, date: file.date, models: file.models.length, ...changes }, text })
+  return file
 }
 
 /** Writes the catalog in use to a file, `-` for standard output. */
 export async function exportCatalog(context: Context, invocation: Invocation): Promise<void> {
-  const file = catalogFileInUse(context.config.data_dir)
+  const file = await catalogFileIn(context)
   const text = `${JSON.stringify(file, null, 1)}\n`
   const [target = '-'] = invocation.args
   if (target === '-') {

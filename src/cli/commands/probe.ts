@@ -4,10 +4,11 @@ import { NearIds } from '../../catalog/near-ids.ts'
 import { suggestion } from '../../catalog/row.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { providers as registry } from '../../providers/registry.ts'
-import { catalogFileInUse, catalogInUse } from '../../serve/gateway/catalog.ts'
+import { catalogInUse } from '../../serve/gateway/catalog.ts'
 import { type TestedCall, testProvider, type TestProblem } from '../../serve/gateway/provider-test.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../context.ts'
 import { folderSays, isUsersChoice } from '../gateway-address.ts'
+import { catalogFileIn } from '../with-store.ts'
 import type { Finding } from './doctor.ts'
 
 interface Verdict extends Finding {
@@ -43,7 +44,7 @@ async function verdictsOf(context: Context, id: string): Promise<readonly Verdic
   for (const [place, address] of addresses)
     if (address !== undefined && !isUsersChoice(context, ['providers', id, place], address))
       throw usageFault(`its key would be sent to ${address}, which ${folderSays}`)
-  const file = catalogFileInUse(config.data_dir)
+  const file = await catalogFileIn(context)
   const subject = { config, catalog: catalogInUse(config, io.clock, [], file), file, clock: io.clock }
   const { calls } = await testProvider(subject, id)
   return calls.map((call) => verdictOf(call, calls.length > 1))

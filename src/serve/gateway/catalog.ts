@@ -1,5 +1,5 @@
 // This installation's catalog: the imported or bundled file, overridden by the configuration, with the models of local
-// servers as they come and go.
+// servers as they come and go. The file is in the data directory, or in the database that several gateways share.
 
 import { join } from 'node:path'
 import { bundledCatalog, bundledRows, fileChanges } from '../../catalog/bundled/bundled.ts'
@@ -24,6 +24,7 @@ import {
   type Provider,
 } from '../../providers/provider.ts'
 import { providerById, providers, providers as rows } from '../../providers/registry.ts'
+import type { ImportedCatalog, ImportedCatalogs } from '../../store/store.ts'
 import { localModels } from '../../catalog/local-models.ts'
 import { type KnownFacts, type LocalServer, modelsOf } from '../../providers/local-servers.ts'
 
@@ -39,22 +40,53 @@ export function catalogFileInUse(dataDir: string): CatalogFile {
   return text === undefined ? bundledCatalog() : parseCatalogFile(path, text)
 }
 
+/** The one that gateways share. Yields to calls between steps. Rejects if it is none for this version. */
+export async function catalogFileShared({ file }: ImportedCatalog): Promise<CatalogFile> {
+  return file === null ? bundledCatalog() : parseInSteps('the imported catalog', file)
+}
+
 /** Parses and checks a catalog file. Throws with its first faults. */
 export function parseCatalogFile(path: string, text: string): CatalogFile {
-  let json: unknown
+  return checkCatalog(path, parseJson(path, text))
+}
+
+/** Rows that are checked without a turn for calls: some milliseconds. */
+const rowsAtOnce = 50
+
+async function parseInSteps(path: string, text: string): Promise<CatalogFile> {
+  const json = parseJson(path, text) as { readonly models?: unknown }
+  if (!Array.isArray(json?.models)) return checkCatalog(path, json)
+  const { models: all, ...rest } = json as { readonly models: readonly unknown[] }
+  const checked = checkCatalog(path, { ...rest, models: [] })
+  const models: CatalogFile['models'] = []
+  for (let at = 0; at < all.length; at += rowsAtOnce) {
+    await Bun.sleep(0)
+    const rows = all.slice(at, at + rowsAtOnce)
+    models.push(...checkCatalog(path, { ...checked, unpriced: [], models: rows }, at).models)
+  }
+  return { ...checked, models }
+}
+
+function parseJson(path: string, text: string): unknown {
   try {
     // Editors on Windows begin a file with a byte order mark, which RFC 8259 lets a reader ignore.
-    json = JSON.parse(text.replace(/^\uFEFF/, ''))
+    return JSON.parse(text.replace(/^\uFEFF/, ''))
   } catch (cause) {
     throw new Error(`${path} is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, {
       cause,
     })
   }
+}
+
+/** `from`: the place of its first model in the file. */
+function checkCatalog(path: string, json: unknown, from = 0): CatalogFile {
   const parsed = catalogFileSchema.safeParse(json)
   if (parsed.success) return parsed.data
-  const faults = parsed.error.issues
-    .slice(0, 10)
-    .map(({ path: at, message }) => `  ${at.join('.')}: ${message}`)
+  const faults = parsed.error.issues.slice(0, 10).map(({ path: at, message }) => {
+    const [list, place, ...rest] = at
+    const isMoved = list === 'models' && typeof place === 'number'
+    return `  ${(isMoved ? [list, place + from, ...rest] : at).join('.')}: ${message}`
+  })
   throw new Error(`${path} is not a catalog:\n${faults.join('\n')}`)
 }
 
@@ -197,11 +229,15 @@ function reasonIn({ message, details }: GatewayError): string {
  * The sources of the catalog in use, and what an imported file and the configuration changed of the bundled one.
  * Yields to calls between steps. Rejects if an imported file is damaged.
  */
-export async function catalogFileState({ data_dir, models }: Config): Promise<CatalogFileState> {
-  const imported = await Bun.file(importedCatalogPath(data_dir)).exists()
+export async function catalogFileState(
+  { data_dir, models }: Config,
+  catalogs: Pick<ImportedCatalogs, 'latest'> | undefined,
+): Promise<CatalogFileState> {
+  const shared = await catalogs?.latest()
+  const imported = shared ? shared.file !== null : await Bun.file(importedCatalogPath(data_dir)).exists()
   const bundled = bundledCatalog()
   await Bun.sleep(0)
-  const file = imported ? catalogFileInUse(data_dir) : bundled
+  const file = !imported ? bundled : shared ? await catalogFileShared(shared) : catalogFileInUse(data_dir)
   await Bun.sleep(0)
   return {
     sources: file.sources.map(({ name, version, date }) => ({ name, version, date })),
@@ -217,7 +253,7 @@ export async function catalogFileState({ data_dir, models }: Config): Promise<Ca
  * the operator configured as free.
  */
 export class Discovery {
-  readonly #config: () => Pick<Config, 'providers' | 'local_servers'>
+  readonly #config: () => Pick<Config, 'providers' | 'local_servers' | 'store'>
   readonly #ownPort: number
   readonly #registry: readonly Provider[]
   readonly #known: KnownFacts = new Map()
@@ -225,7 +261,7 @@ export class Discovery {
 
   /** `config` gives the settings in force; `ownPort`: where this gateway listens, which is not asked for models. */
   constructor(
-    config: () => Pick<Config, 'providers' | 'local_servers'>,
+    config: () => Pick<Config, 'providers' | 'local_servers' | 'store'>,
     ownPort: number,
     registry: readonly Provider[] = rows,
   ) {
@@ -252,8 +288,8 @@ export class Discovery {
   }
 
   #unnamedProviders(): readonly Provider[] {
-    const { local_servers, providers } = this.#config()
-    if (!local_servers.discover) return []
+    const { providers } = this.#config()
+    if (!discovers(this.#config())) return []
     return this.#registry
       .filter(({ local, transport, baseUrl }) => local && transport === 'http' && baseUrl !== '')
       .filter(({ id }) => providers[id] === undefined)
@@ -267,6 +303,11 @@ export class Discovery {
       return settings !== undefined && transport === 'http' && (settings.price === 'free' || local)
     })
   }
+}
+
+/** Gateways that share a database have the same models: what runs on one machine is none of theirs, unless the operator says so. */
+export function discovers({ local_servers, store }: Pick<Config, 'local_servers' | 'store'>): boolean {
+  return local_servers.discover ?? store.url === undefined
 }
 
 interface Watch {
@@ -324,8 +365,27 @@ export interface Live {
   providers: ReadonlyMap<string, ConfiguredProvider>
   /** Local servers that were found or configured; without models if they do not answer. */
   servers: readonly LocalServer[]
-  /** The catalog file of this start: one that is imported meanwhile is used from the next start on. */
-  readonly file: CatalogFile
+  /** The catalog file of this start, as one that is imported meanwhile is used from the next start on; or the one that gateways share. */
+  file: CatalogFile
+  /** Of the catalog that gateways share. */
+  revision?: number
+}
+
+/** What can be called at a start, without local servers. Rejects if the imported catalog is damaged. */
+export async function liveAtStart(config: Config, catalogs: ImportedCatalogs | undefined): Promise<Live> {
+  if (catalogs === undefined) return liveOf(config, [])
+  const shared = await catalogs.latest()
+  return { ...liveOf(config, [], await catalogFileShared(shared)), revision: shared.revision }
+}
+
+/** Puts the catalog that gateways share in force, if it is another. Resolves with whether it is. Rejects if it is none for this version. */
+export async function followCatalog(live: Live, catalogs: ImportedCatalogs): Promise<boolean> {
+  if ((await catalogs.revision()) === live.revision) return false
+  const shared = await catalogs.latest()
+  live.revision = shared.revision
+  const file = await catalogFileShared(shared)
+  replaceLive(live, liveOf(live.config, live.servers, file))
+  return true
 }
 
 /**

@@ -42,7 +42,8 @@ import type {
 } from '../../http/parts.ts'
 import type { ProcessLog } from '../../observe/log.ts'
 import { providers as registry } from '../../providers/registry.ts'
-import { type Live, liveOf, replaceLive, unsoldModels } from './catalog.ts'
+import type { Store } from '../../store/store.ts'
+import { followCatalog, type Live, liveOf, replaceLive, unsoldModels } from './catalog.ts'
 import type { WorkerViews } from './process.ts'
 import { type TestedCall, testModel, testProvider } from './provider-test.ts'
 
@@ -50,6 +51,7 @@ interface ConfigurationParts {
   readonly live: Live
   readonly reread: RereadConfig
   readonly kept: ConsoleSettings
+  readonly store: Pick<Store, 'catalogs'>
   readonly log: ProcessLog
   readonly clock: () => number
   readonly workers?: Pick<WorkerViews, 'reconfigure'> | undefined
@@ -135,7 +137,11 @@ export class Configuration implements ConfigurationService {
 
   follow(): Promise<boolean> {
     return this.#inTurn(async () => {
-      const { reread, kept, log } = this.#parts
+      const { reread, kept, log, live, store } = this.#parts
+      if (store.catalogs && (await followCatalog(live, store.catalogs))) {
+        const { file } = live
+        log.info('another catalog was imported', { date: file.date, models: file.models.length })
+      }
       const opened = await kept.latest()
       if (opened.revision === reread.revision() || opened.revision === this.#seen) return false
       this.#seen = opened.revision

@@ -257,7 +257,7 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     conversations: store.conversations,
     prompts: store.prompts,
     shareLinks: () => live.config.accounts.share_links,
-    catalogFile: () => catalogFileState(live.config),
+    catalogFile: () => catalogFileState(live.config, store.catalogs),
     settings: () => {
       const loaded = reread.inForce()
       return { file: loaded.file ?? null, settings: shownSettings(loaded) }

@@ -17,6 +17,7 @@ import { sqlStores } from '../sql/stores.ts'
 import { SqlStatements } from '../sql/statements.ts'
 import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
+import { PostgresCatalogs } from './catalogs.ts'
 import { addressOf, ledgerDeadlineMs } from './connection.ts'
 import { Listener } from './listener.ts'
 import { SqlSignatures, Soon } from '../sql/buffered-rows.ts'
@@ -149,6 +150,7 @@ export async function openOnPostgres(
     deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     retention,
     limits: new PostgresLimits(tables),
+    catalogs: new PostgresCatalogs(tables),
     recentCalls: new PostgresRecentCalls(tables),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     requests: new SqlRequestReader(tables, long.search),

@@ -37,7 +37,7 @@ describeOnPostgres('an installation on SQLite', () => {
   })
   afterEach(() => dir.remove())
 
-  const move = () => moveToPostgres(data, { url }, { clock })
+  const move = () => moveToPostgres(data, { url }, { clock, catalog: '{"of":"ours"}' })
   const count = async (table: string) => {
     const [row] = (await admin.unsafe(`SELECT count(*) AS count FROM "${table}"`)) as { count: bigint }[]
     return Number(row!.count)
@@ -81,6 +81,7 @@ describeOnPostgres('an installation on SQLite', () => {
         { spent: usd('0.25'), held: 0n },
       ])
       expect((await after.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
+      expect(await after.catalogs?.latest()).toEqual({ revision: 1, file: '{"of":"ours"}' })
     } finally {
       await after.close()
     }
