@@ -7,9 +7,10 @@ import { join, resolve } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { pathBefore } from '../../src/console/api/address.ts'
 import { fx } from '../journeys/payments/top-ups-lab.ts'
-import { browserPath, launchBrowser } from '../support/browser.ts'
+import { browserPath, closePages, sharedBrowser } from '../support/browser.ts'
 import { startIssuer } from '../support/oidc-issuer.ts'
-import { freePort, type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { freePort, type ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 import { clean, seen, visitor } from './visitor.ts'
 
 test.each([
@@ -74,7 +75,7 @@ class PathProxy {
 
 describe.skipIf(browserPath === null)('below a path', () => {
   const proxy = new PathProxy()
-  let weir: RunningWeir
+  let weir: ServedWeir
   let browser: Browser
   let issuer: { close(): void }
   const base = `${proxy.origin}/weir`
@@ -82,7 +83,7 @@ describe.skipIf(browserPath === null)('below a path', () => {
     const address = `http://localhost:${await freePort()}`
     issuer = startIssuer(address, `${base}/console/api/oidc/callback`)
     const oidc = { issuer: address, client_id: 'weir', client_secret: 'secret', label: 'Staff' }
-    weir = await startWeir({
+    weir = await serveWeir({
       config: `server: { public_url: ${base}, trusted_proxies: [127.0.0.1] }
 accounts: { oidc: ${JSON.stringify({ ...oidc, auto_create: true })} }
 payments:
@@ -90,10 +91,10 @@ payments:
 `,
     })
     proxy.upstream = weir.origin
-    browser = await launchBrowser()
+    browser = await sharedBrowser()
   }, 60_000)
   afterAll(async () => {
-    await browser?.close()
+    await closePages()
     issuer.close()
     await weir?.stop()
     await proxy.stop()

@@ -2,12 +2,13 @@
 
 import { afterAll, beforeAll, expect } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { type RunningWeir, startWeir, type WeirOptions } from '../support/run-weir.ts'
-import { launchBrowser } from '../support/browser.ts'
+import type { ServedWeir, WeirOptions } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
+import { closePages, sharedBrowser } from '../support/browser.ts'
 import { type Visitor, visitor, type VisitorOptions } from './visitor.ts'
 
 export interface OpenedConsole {
-  readonly weir: RunningWeir
+  readonly weir: ServedWeir
   /** `http://localhost:<port>`, where the console is. */
   readonly origin: string
   visit(options?: VisitorOptions): Promise<Visitor>
@@ -21,14 +22,14 @@ export interface OpenedConsole {
 
 /** To be called once, in the file's `describe`. */
 export function openedConsole(options: () => WeirOptions = () => ({})): OpenedConsole {
-  let weir: RunningWeir | undefined
+  let weir: ServedWeir | undefined
   let browser: Browser | undefined
   beforeAll(async () => {
-    weir = await startWeir(options())
-    browser = await launchBrowser()
+    weir = await serveWeir(options())
+    browser = await sharedBrowser()
   }, 60_000)
   afterAll(async () => {
-    await browser?.close()
+    await closePages()
     await weir?.stop()
   })
   const opened: OpenedConsole = {

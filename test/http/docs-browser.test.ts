@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { accessibilityFaults } from '../console/visitor.ts'
-import { browserPath, launchBrowser } from '../support/browser.ts'
+import { browserPath, closePages, sharedBrowser } from '../support/browser.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 
@@ -14,10 +14,10 @@ describe.skipIf(browserPath === null)('in a browser', () => {
 
   beforeAll(async () => {
     weir = await serveWeir()
-    browser = await launchBrowser()
+    browser = await sharedBrowser()
   }, 60_000)
   afterAll(async () => {
-    await browser?.close()
+    await closePages()
     await weir?.stop()
   })
 

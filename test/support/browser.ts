@@ -26,3 +26,22 @@ export function launchBrowser(): Promise<Browser> {
     ],
   })
 }
+
+let shared: Promise<Browser> | undefined
+
+/**
+ * The browser of all files that this process tests, one after the other: to start one takes as long as a test. It ends
+ * with the process, which holds the pipe that drives it. Whoever opens pages calls `closePages` after the file.
+ */
+export async function sharedBrowser(): Promise<Browser> {
+  const running = await shared
+  if (running?.isConnected()) return running
+  shared = launchBrowser()
+  return shared
+}
+
+/** Closes whatever is open in the shared browser. */
+export async function closePages(): Promise<void> {
+  const running = await shared
+  for (const context of running?.contexts() ?? []) await context.close()
+}

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { withAuthenticator } from '../../console/visitor.ts'
-import { launchBrowser } from '../../support/browser.ts'
+import { closePages, sharedBrowser } from '../../support/browser.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -14,14 +14,14 @@ let page: Page
 
 beforeAll(async () => {
   weir = await serveWeir({ config: 'local_servers: { discover: false }' })
-  browser = await launchBrowser()
+  browser = await sharedBrowser()
   page = await browser.newPage()
   await page.goto(`http://localhost:${weir.port}/console`)
   await withAuthenticator(page)
 }, 60_000)
 
 afterAll(async () => {
-  await browser?.close()
+  await closePages()
   await weir?.stop()
 })
 

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { browserPath, launchBrowser } from '../../support/browser.ts'
+import { browserPath, closePages, sharedBrowser } from '../../support/browser.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 
@@ -152,13 +152,13 @@ describe.skipIf(browserPath === null)('the official client in a browser', () => 
               headers: { 'content-type': 'text/html' },
             }),
     })
-    browser = await launchBrowser()
+    browser = await sharedBrowser()
     opened = await browser.newPage()
     await opened.goto(`http://127.0.0.1:${site.port}/`)
   }, 60_000)
 
   afterAll(async () => {
-    await browser?.close()
+    await closePages()
     await site?.stop(true)
   })
 
