@@ -9,7 +9,7 @@ import { type Account, type AccountStore, type ApiKey, lifeState, matches, readK
 import type { ActLog } from './identity/identity-store.ts'
 import { type Mailer, mails } from './identity/mail.ts'
 import { networkOf } from './identity/network.ts'
-import { WindowLimit } from './identity/sign-in-limits.ts'
+import { type SharedSightings, WindowLimit } from './identity/sign-in-limits.ts'
 import { managementKeyIdOf, type ManagementKeyStore } from './management-key.ts'
 
 /** Why a key was frozen, as its pause says. */
@@ -24,6 +24,8 @@ interface LeakParts {
   readonly consoleUrl: () => string
   /** From how many networks a key may be used in an hour; 0 for any number. */
   readonly mostNetworks: () => number
+  /** Where keys were seen by all gateways; undefined where there is only this one. */
+  readonly sightings?: SharedSightings | undefined
   readonly log: { warn(message: string, fields: Readonly<Record<string, unknown>>): void }
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -70,12 +72,21 @@ export class KeyLeaks {
 
   /** A key was used from a network: see `KeyUse`. */
   onUsed(key: string, network: string): void {
-    const { mostNetworks, now, log } = this.#parts
+    const { mostNetworks, now, log, sightings } = this.#parts
     const most = mostNetworks()
-    if (most === 0 || !this.#networks.isBeyond(key, network, most, now())) return
-    this.#freeze(key, 'networks').catch((error: unknown) =>
-      log.warn('a key that was used from many networks could not be frozen', { key, error }),
-    )
+    if (most === 0) return
+    const onFailure = (error: unknown) =>
+      log.warn('a key that was used from many networks could not be frozen', { key, error })
+    if (sightings !== undefined) this.#onSeen(sightings, key, network, most).catch(onFailure)
+    else if (this.#networks.isBeyond(key, network, most, now()))
+      this.#freeze(key, 'networks').catch(onFailure)
+  }
+
+  async #onSeen(sightings: SharedSightings, key: string, network: string, most: number): Promise<void> {
+    const now = this.#parts.now()
+    if ((await sightings.see(key, network, now, now - hourMs)) <= most) return
+    await this.#freeze(key, 'networks')
+    await sightings.forgetSeen(key)
   }
 
   async #onFound(text: string): Promise<void> {

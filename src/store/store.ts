@@ -4,7 +4,12 @@ import type { Awaitable } from '../async/async.ts'
 import type { AccountDirectory, AccountStore } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
 import type { Act, ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
-import type { AttemptCounts, SharedRates } from '../accounts/identity/sign-in-limits.ts'
+import type {
+  AttemptCounts,
+  SharedPlaces,
+  SharedRates,
+  SharedSightings,
+} from '../accounts/identity/sign-in-limits.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { ProvisioningStore } from '../accounts/provisioning.ts'
@@ -107,7 +112,7 @@ export interface ImportedCatalog {
   readonly file: string | null
 }
 
-type LimitsOfAll = AttemptCounts & SharedRates & Sweepable
+type LimitsOfAll = AttemptCounts & SharedRates & SharedPlaces & SharedSightings & Sweepable
 
 interface Sweepable {
   /** Forgets what has expired, in small steps. Resolves with how much. */

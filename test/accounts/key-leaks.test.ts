@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { issueKey, type KeyPause, unlimited } from '../../src/accounts/account.ts'
 import type { Mail } from '../../src/accounts/identity/mail.ts'
 import type { Act } from '../../src/accounts/identity/identity-store.ts'
+import type { SharedSightings } from '../../src/accounts/identity/sign-in-limits.ts'
 import { isFrozen, KeyLeaks, KeyNetworks, KeyUse } from '../../src/accounts/key-leaks.ts'
 import { issueManagementKey } from '../../src/accounts/management-key.ts'
 import { openStore } from '../../src/store/open.ts'
@@ -14,7 +15,7 @@ import { until } from '../chat/lab.ts'
 const minute = 60_000
 
 /** A store with a key of Anna's, and what watches over it. */
-async function lab(mostNetworks = 0) {
+async function lab(mostNetworks = 0, sightings?: SharedSightings) {
   const dir = tempDir('weir-leaks-')
   const store = await openStore(dir.join('data'), { clock: () => noon })
   const anna = await store.accounts.createAccount('anna@example.org')
@@ -34,6 +35,7 @@ async function lab(mostNetworks = 0) {
     }),
     consoleUrl: () => 'https://weir.example/console',
     mostNetworks: () => mostNetworks,
+    sightings,
     log: { warn: (message) => void warned.push(message) },
     now: () => state.now,
   })
@@ -161,6 +163,23 @@ describe('a key that is used from many networks', () => {
     expect(await found.paused()).toMatchObject({ by: 'networks' })
     await until(() => found.sent.length > 0)
     expect(found.sent[0]!.text).toContain('was used from more networks within an hour')
+  })
+
+  test('is frozen by what all gateways together have seen, and then begins anew', async () => {
+    const seen: string[] = []
+    await using found = await lab(2, {
+      see: (what, name, at, since) => {
+        seen.push(`${what === found.key.id} ${name} ${at - since}`)
+        // Another gateway has seen one that this one has not.
+        return Promise.resolve(seen.length + 1)
+      },
+      forgetSeen: () => Promise.resolve(void seen.push('forgotten')),
+    })
+    found.leaks.onUsed(found.key.id, '10.0.0.0')
+    found.leaks.onUsed(found.key.id, '10.0.1.0')
+    await until(() => seen.length === 3)
+    expect(seen).toEqual(['true 10.0.0.0 3600000', 'true 10.0.1.0 3600000', 'forgotten'])
+    expect(await found.paused()).toEqual({ at: noon, by: 'networks' })
   })
 
   test('is let be where no number is set', async () => {

@@ -36,6 +36,24 @@ export interface SharedRates {
   exchange(buckets: readonly SharedBucket[]): Promise<ReadonlyMap<string, number>>
 }
 
+/** Calls of an account, of each kind. */
+export interface CallsElsewhere {
+  readonly real: number
+  readonly simulated: number
+}
+
+export interface SharedPlaces {
+  /** The calls of an account that run at other gateways, as far as their credit is held. Rejects with `store_unavailable`. */
+  callsElsewhere(account: string): Promise<CallsElsewhere>
+}
+
+export interface SharedSightings {
+  /** Notes that something was seen with a name at a moment. Resolves with how many names it was seen with since. Rejects with `store_unavailable`. */
+  see(what: string, name: string, at: number, since: number): Promise<number>
+  /** Forgets with which names it was seen. */
+  forgetSeen(what: string): Promise<void>
+}
+
 /** In this process. */
 class LocalCounts implements AttemptCounts {
   /** By kind: who makes up many names of one kind drives out none of another. */

@@ -83,13 +83,14 @@ export function createGateway(parts: LedgerProcess): Gateway {
     mailer: mailerOf(live),
     consoleUrl: () => `${identity.site.url()}/console`,
     mostNetworks: () => live.config.keys.freeze_after_networks,
+    sightings: store.limits,
     log,
     now: clock,
   })
   const shared: Shared = {
     leaks,
     probes,
-    limiter: new Limiter(perConfig(live, requestLimits), inFlight, clock),
+    limiter: new Limiter(perConfig(live, requestLimits), inFlight, clock, store.limits),
     ended: endedCalls(store.requestLog, notifications, metrics),
     freeCredit: identity.freeCredit,
     monthlyCredit: identity.monthlyCredit,

@@ -1,10 +1,13 @@
-// What all gateways count together: attempts to sign in, and the rates of keys and accounts.
+// What all gateways count together: attempts to sign in, the networks of keys, and rates and calls of keys and accounts.
 
 import type {
   AttemptCount,
   AttemptCounts,
+  CallsElsewhere,
   SharedBucket,
+  SharedPlaces,
   SharedRates,
+  SharedSightings,
 } from '../../accounts/identity/sign-in-limits.ts'
 import { sql, type Tables } from '../sql/work.ts'
 import { databaseNow } from './connection.ts'
@@ -16,11 +19,19 @@ const fullAfterMs = 120_000
 /** AttemptCounts of attempts that are older than any window, milliseconds. */
 const forgetAttemptsMs = 3_600_000
 
-export class PostgresLimits implements AttemptCounts, SharedRates {
+export class PostgresLimits implements AttemptCounts, SharedRates, SharedPlaces, SharedSightings {
   readonly #tables: Tables
+  readonly #owner: string
+  /** Accounts whose calls are asked for next, together. */
+  #asked:
+    | { readonly accounts: Set<string>; readonly answer: Promise<ReadonlyMap<string, CallsElsewhere>> }
+    | undefined
+  #asking: Promise<unknown> = Promise.resolve()
 
-  constructor(tables: Tables) {
+  /** `owner`: the name of this process in holds. */
+  constructor(tables: Tables, owner: string) {
     this.#tables = tables
+    this.#owner = owner
   }
 
   async change<T>(
@@ -38,6 +49,46 @@ export class PostgresLimits implements AttemptCounts, SharedRates {
       else if (next !== counted) yield* attempts.put.run(kind, hidden, next.count, next.at)
       return told
     })
+  }
+
+  async callsElsewhere(account: string): Promise<CallsElsewhere> {
+    const asked = (this.#asked ??= this.#askSoon())
+    asked.accounts.add(account)
+    return (await asked.answer).get(account) ?? noCalls
+  }
+
+  /** One question at a time: whoever comes meanwhile is in the next. */
+  #askSoon() {
+    const accounts = new Set<string>()
+    const answer = this.#asking.then(() => {
+      this.#asked = undefined
+      return this.#ask(accounts)
+    })
+    this.#asking = answer.catch(() => undefined)
+    return { accounts, answer }
+  }
+
+  async #ask(accounts: ReadonlySet<string>): Promise<ReadonlyMap<string, CallsElsewhere>> {
+    const named = JSON.stringify([...accounts])
+    const rows = await this.#tables.do(() => places.ofOthers.all(named, this.#owner))
+    return new Map(
+      rows.map((row) => [
+        row.account,
+        { real: Number(row.calls - row.simulated), simulated: Number(row.simulated) },
+      ]),
+    )
+  }
+
+  async see(what: string, name: string, at: number, since: number): Promise<number> {
+    const hidden = Bun.SHA256.hash(name, 'hex')
+    return this.#tables.do(function* () {
+      yield* attempts.put.run(`seen ${what}`, hidden, 1, at)
+      return Number((yield* attempts.countSince.first(`seen ${what}`, since))!.names)
+    })
+  }
+
+  async forgetSeen(what: string): Promise<void> {
+    await this.#tables.do(() => attempts.forgetAll.run(`seen ${what}`))
   }
 
   /** Takes what was spent, and resolves with what is left of each bucket. Time is the database's. */
@@ -67,7 +118,26 @@ const attempts = {
      ON CONFLICT (kind, name) DO UPDATE SET count = excluded.count, at = excluded.at`,
   ),
   forget: sql('DELETE FROM attempt_count WHERE kind = ? AND name = ?'),
+  countSince: sql<{ names: bigint }>(
+    'SELECT count(*) AS names FROM attempt_count WHERE kind = ? AND at >= ?',
+  ),
+  forgetAll: sql('DELETE FROM attempt_count WHERE kind = ?'),
   sweep: sql('DELETE FROM attempt_count WHERE at < ?'),
+}
+
+const noCalls: CallsElsewhere = { real: 0, simulated: 0 }
+
+const places = {
+  // The chain of a dead gateway has another owner as soon as it is fenced: its calls count no more.
+  ofOthers: sql<{ account: string; calls: bigint; simulated: bigint }>(
+    `SELECT open.account, count(*) AS calls,
+       count(*) FILTER (WHERE open.model LIKE 'sim/%' OR api_key.mode = 'test') AS simulated
+     FROM (SELECT account, owner, key, model FROM open_call WHERE in_group IS NULL AND account IN LIST(?1)
+       UNION ALL SELECT in_group::json ->> 'person', owner, key, model FROM open_call
+         WHERE in_group IS NOT NULL AND in_group::json ->> 'person' IN LIST(?1)) AS open
+       JOIN chain ON chain.owner = open.owner LEFT JOIN api_key ON api_key.id = open.key
+     WHERE open.owner <> ?2 GROUP BY open.account`,
+  ),
 }
 
 const rates = {

@@ -149,7 +149,7 @@ export async function openOnPostgres(
     itemConversations,
     deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     retention,
-    limits: new PostgresLimits(tables),
+    limits: new PostgresLimits(tables, owner),
     catalogs: new PostgresCatalogs(tables),
     recentCalls: new PostgresRecentCalls(tables),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),

@@ -44,7 +44,7 @@ describeOnPostgres('limits of all gateways', () => {
       const tables = new PostgresTables({ server: url })
       await tables.open()
       all.push(tables)
-      gateways.push(new PostgresLimits(tables))
+      gateways.push(new PostgresLimits(tables, `gateway_${n}`))
     }
   })
   beforeEach(() => emptyTables(admin))
@@ -133,6 +133,82 @@ describeOnPostgres('limits of all gateways', () => {
     })
   })
 
+  describe('of calls in flight', () => {
+    const inFlight: RequestLimits = { ...rates, inFlightPerAccount: 3, keyRequestsPerMinute: 0 }
+    /** A call whose credit is held, as the ledger writes it. */
+    const open = (id: string, owner: string, more = {}) => {
+      const row = { account: 'acct', key: null, model: 'openai/gpt', inGroup: null, ...more }
+      return admin.unsafe(
+        `INSERT INTO open_call (id, account, key, hold, pins, funding, model, price_version, owner, lease_until, opened_at, in_group)
+         VALUES ($1, $2, $3, 0, '[]', '', $4, '', $5, 0, 0, $6)`,
+        [id, row.account, row.key, row.model, owner, row.inGroup],
+      )
+    }
+    const limiterOf = (n: number, places = gateways[n]) =>
+      new Limiter(
+        () => inFlight,
+        new InFlight(),
+        () => noon,
+        places,
+      )
+    const entersAs = async (limiter: Limiter, id: string, kind: 'real' | 'simulated' = 'real') => {
+      try {
+        await limiter.enter(caller, id, kind)
+        return 'in'
+      } catch (error) {
+        return (error as { code: string }).code
+      }
+    }
+    beforeEach(async () => {
+      await admin.unsafe(
+        `INSERT INTO chain (owner, epoch, batch, tx, head, at) VALUES ('gateway_0', 1, 0, 0, '', 0), ('gateway_1', 1, 0, 0, '', 0)`,
+      )
+    })
+
+    test('those at other gateways count, each of its kind, and those of a dead one no more', async () => {
+      const limiter = limiterOf(0)
+      await open('a', 'gateway_1')
+      // A group pays, and the place is that of the person.
+      const inGroup = (person: string) => JSON.stringify({ group: 'grp', person, budgets: [] })
+      await open('b', 'gateway_1', { account: 'grp', inGroup: inGroup('acct') })
+      await open('of a colleague', 'gateway_1', { account: 'acct', inGroup: inGroup('other') })
+      await open('simulated', 'gateway_1', { model: 'sim/echo' })
+      await open('of another', 'gateway_1', { account: 'other' })
+      await open('own', 'gateway_0')
+      expect(await entersAs(limiter, 'c')).toBe('in')
+      expect(await entersAs(limiter, 'd')).toBe('rate_limit_exceeded')
+      expect(await entersAs(limiter, 'e', 'simulated')).toBe('in')
+      // What a fence does.
+      await admin.unsafe(`UPDATE chain SET owner = 'over:gateway_1' WHERE owner = 'gateway_1'`)
+      expect(await entersAs(limiter, 'f')).toBe('in')
+    })
+
+    test('many that ask at once are answered together, and a database that is away refuses', async () => {
+      await open('a', 'gateway_1')
+      const limiter = limiterOf(0)
+      const asked = Array.from({ length: 10 }, (_, n) => entersAs(limiter, `r${n}`))
+      expect((await Promise.all(asked)).filter((answer) => answer === 'in')).toHaveLength(2)
+      const away = new PostgresTables({ server: 'postgres://weir@127.0.0.1:1/none' })
+      expect(await entersAs(limiterOf(0, new PostgresLimits(away, 'gateway_0')), 'x')).toBe(
+        'store_unavailable',
+      )
+    })
+  })
+
+  describe('of the networks of a key', () => {
+    test('a key that is used from many at several gateways is seen with all of them', async () => {
+      const [one, other] = gateways
+      const see = (at: PostgresLimits, network: string, now: number) => at.see('key', network, now, now - 10)
+      expect(await see(one!, '10.0.0.0', noon)).toBe(1)
+      expect(await see(other!, '10.0.1.0', noon)).toBe(2)
+      expect(await see(other!, '10.0.0.0', noon + 5)).toBe(2)
+      expect(await see(one!, '10.0.2.0', noon + 11)).toBe(2)
+      expect(await one!.see('key_2', '10.0.2.0', noon, noon)).toBe(1)
+      await other!.forgetSeen('key')
+      expect(await see(one!, '10.0.3.0', noon + 12)).toBe(1)
+    })
+  })
+
   describe('of rates', () => {
     const limiters = () =>
       gateways.map(
@@ -147,7 +223,8 @@ describeOnPostgres('limits of all gateways', () => {
     const enters = (limiter: Limiter) => {
       const id = `req${++requests}`
       try {
-        limiter.enter(caller, id, 'real')
+        // Of one gateway it is answered at once.
+        void limiter.enter(caller, id, 'real')
         limiter.leave(id)
         return true
       } catch {

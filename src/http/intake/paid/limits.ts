@@ -5,6 +5,7 @@ import { type ApiKey, type Caller, lineOf } from '../../../accounts/account.ts'
 import { networkOf } from '../../../accounts/identity/network.ts'
 import {
   type SharedBucket,
+  type SharedPlaces,
   type SharedRates,
   WindowLimit,
 } from '../../../accounts/identity/sign-in-limits.ts'
@@ -154,14 +155,16 @@ export interface RequestLimiter {
 export class Limiter implements RequestLimiter {
   readonly #now: () => RequestLimits
   readonly #inFlight: InFlight
+  readonly #places: SharedPlaces | undefined
   readonly #keyRequests: Rates
   readonly #keyTokens: Rates
   readonly #accountRequests: Rates
   /** The rotation line of keys, by id. */
   readonly #lines = new LRUCache<string, string>(atMost(manyBuckets))
 
-  /** `limits` gives those in force, `clock` milliseconds. */
-  constructor(limits: () => RequestLimits, inFlight: InFlight, clock: () => number) {
+  /** `limits` gives those in force, `clock` milliseconds; `places` tells of the calls at other gateways, where there are any. */
+  constructor(limits: () => RequestLimits, inFlight: InFlight, clock: () => number, places?: SharedPlaces) {
+    this.#places = places
     this.#now = limits
     this.#inFlight = inFlight
     this.#keyRequests = new Rates(clock)
@@ -173,9 +176,26 @@ export class Limiter implements RequestLimiter {
     return this.#now()
   }
 
-  enter(caller: LimitedCaller, requestId: string, kind: Kind): void {
+  enter(caller: LimitedCaller, requestId: string, kind: Kind): Awaitable<void> {
+    // Without a limit of its own an account has its share of the places of each gateway, and nobody has to be asked.
+    if (this.#places !== undefined && this.#limits.inFlightPerAccount > 0)
+      return this.#enterAmongAll(this.#places, caller, requestId, kind)
+    this.#enter(caller, requestId, kind, 0)
+  }
+
+  async #enterAmongAll(
+    places: SharedPlaces,
+    caller: LimitedCaller,
+    requestId: string,
+    kind: Kind,
+  ): Promise<void> {
+    const elsewhere = await places.callsElsewhere(caller.account.id)
+    this.#enter(caller, requestId, kind, elsewhere[kind])
+  }
+
+  #enter(caller: LimitedCaller, requestId: string, kind: Kind, elsewhere: number): void {
     const account = caller.account.id
-    this.#requirePlace(account, kind)
+    this.#requirePlace(account, kind, elsewhere)
     const applied = this.#appliedTo(caller)
     for (const { unit, rates, perMinute, name, needs } of applied) {
       const retryAfterMs = rates.waitMs(name, perMinute, needs)
@@ -187,11 +207,11 @@ export class Limiter implements RequestLimiter {
     this.#inFlight.enter(requestId, account, kind)
   }
 
-  #requirePlace(account: string, kind: Kind): void {
+  #requirePlace(account: string, kind: Kind, elsewhere: number): void {
     const { inFlight: most, inFlightPerAccount: fixed } = this.#limits
     const places = this.#inFlight.places[kind]
     if (places.isFull(most)) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
-    const own = places.of(account)
+    const own = places.of(account) + elsewhere
     if (fixed > 0 ? own < fixed : !places.isShareUsed(most, account)) return
     const why = fixed > 0 ? 'the most it may have' : 'its share: as many places are left for all others'
     const message = `The account has ${plural(own, 'request')} in flight, ${why}.`
