@@ -19,6 +19,15 @@ interface Part {
 
 const given = 'FROM rows AS given, ok WHERE ok.yes'
 
+// A plan that is made while a table is small may read all of it, or of an index in its order, and filter; and it is kept
+// while the table grows. These make it look rows up, whatever the planner takes the table for.
+
+/** The rows of a SELECT for each row before it. */
+export const lookUp = (select: string) => `CROSS JOIN LATERAL (${select} OFFSET 0)`
+
+/** That a column with an index is this value, in a join: by `=` alone two tables could be read side by side. */
+export const isAt = (column: string, value: string) => `${column} = ANY (ARRAY[${value}])`
+
 function namesIn(columns: string): readonly string[] {
   return columns.split(',').map((column) => column.trim().split(' ')[0]!)
 }
@@ -47,7 +56,7 @@ function update(table: string, columns: string): Part {
   const sets = namesIn(columns)
     .slice(1)
     .map((name) => `${name} = given.${name}`)
-  const write = `UPDATE ${table} SET ${sets.join(', ')} ${given} AND ${table}.id = given.id RETURNING 1`
+  const write = `UPDATE ${table} SET ${sets.join(', ')} ${given} AND ${isAt(`${table}.id`, 'given.id')} RETURNING 1`
   return { columns, write, changes: true }
 }
 
@@ -75,8 +84,7 @@ const parts = {
   kept: update('open_call', 'id text, hold bigint, pins text, lease_until bigint, progress text'),
   closed: {
     columns: 'id text',
-    write:
-      'DELETE FROM open_call USING rows AS given, ok WHERE ok.yes AND open_call.id = given.id RETURNING 1',
+    write: `DELETE FROM open_call USING rows AS given, ok WHERE ok.yes AND ${isAt('open_call.id', 'given.id')} RETURNING 1`,
     changes: true,
   },
   ended: insertInto(
@@ -121,7 +129,7 @@ const parts = {
   ),
   spentOnLines: {
     columns: 'account text, amount bigint',
-    write: `UPDATE credit_line SET spent = spent + given.amount ${given} AND credit_line.account = given.account`,
+    write: `UPDATE credit_line SET spent = spent + given.amount ${given} AND ${isAt('credit_line.account', 'given.account')}`,
   },
   corrections: insertInto(
     'correction',
@@ -189,30 +197,31 @@ function textOf(mask: number): string {
   const text = `WITH told AS MATERIALIZED (
       SELECT * FROM json_to_recordset($4::text::json) AS t (${bytewise('account text, version bigint, next bigint')})),
     locked AS MATERIALIZED (
-      SELECT head.account FROM told JOIN wallet_head AS head ON head.account = told.account AND head.version = told.version
-      ORDER BY head.account FOR UPDATE OF head),
+      SELECT head.account FROM told
+        JOIN wallet_head AS head ON ${isAt('head.account', 'told.account')} AND head.version = told.version
+      ORDER BY told.account FOR UPDATE OF head),
     told_budgets AS MATERIALIZED (
       SELECT * FROM json_to_recordset($5::text::json)
         AS t (${bytewise('scope text, "window" bigint, version bigint, spent bigint, held bigint')})),
     locked_budgets AS MATERIALIZED (
       SELECT b.scope, b."window" FROM told_budgets AS told JOIN budget_spend AS b
-        ON b.scope = told.scope AND b."window" = told."window" AND b.version = told.version
-      WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY b.scope, b."window" FOR UPDATE OF b),
+        ON ${isAt('b.scope', 'told.scope')} AND b."window" = told."window" AND b.version = told.version
+      WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY told.scope, told."window" FOR UPDATE OF b),
     mine AS MATERIALIZED (SELECT id FROM chain WHERE id = $1 AND epoch = $2 AND batch = $3 FOR UPDATE),
     fresh AS (SELECT value COLLATE "C" AS id FROM json_array_elements_text($9::text::json)),
     used AS MATERIALIZED (
-      SELECT fresh.id FROM fresh JOIN call ON call.id = fresh.id
-      UNION ALL SELECT fresh.id FROM fresh JOIN open_call ON open_call.id = fresh.id),
+      SELECT fresh.id FROM fresh ${lookUp('SELECT id FROM call WHERE call.id = fresh.id')} AS ended
+      UNION ALL SELECT fresh.id FROM fresh ${lookUp('SELECT id FROM open_call WHERE open_call.id = fresh.id')} AS opened),
     ok AS MATERIALIZED (
       SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM told)
         AND (SELECT count(*) FROM locked_budgets) = (SELECT count(*) FROM told_budgets)
         AND EXISTS (SELECT 1 FROM mine) AND NOT EXISTS (SELECT 1 FROM used) AS yes),
     heads AS (
       UPDATE wallet_head SET version = told.next, at = greatest(wallet_head.at, $8)
-      FROM told, ok WHERE ok.yes AND wallet_head.account = told.account),
+      FROM told, ok WHERE ok.yes AND ${isAt('wallet_head.account', 'told.account')}),
     budgets AS (
       UPDATE budget_spend AS b SET version = told.version + 1, spent = told.spent, held = told.held
-      FROM told_budgets AS told, ok WHERE ok.yes AND b.scope = told.scope AND b."window" = told."window"),
+      FROM told_budgets AS told, ok WHERE ok.yes AND ${isAt('b.scope', 'told.scope')} AND b."window" = told."window"),
     ${writes.map((write) => `${write},\n    `).join('')}moved AS (
       UPDATE chain SET batch = batch + 1, tx = $6, head = decode($7, 'hex'), at = greatest(at, $8) FROM ok WHERE ok.yes AND id = $1)
     SELECT ok.yes, EXISTS (SELECT 1 FROM mine) AS mine, (SELECT json_agg(account)::text FROM locked) AS locked,

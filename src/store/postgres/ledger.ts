@@ -31,6 +31,7 @@ import { sql } from '../sql/work.ts'
 import { auditAll, auditDay } from './audit.ts'
 import { Connection, ConnectionLost, lookupsOnly } from './connection.ts'
 import { GroupDraft } from './draft.ts'
+import { isAt } from './group.ts'
 import { loadBudgets, loadKeys, loadWallets } from './load.ts'
 import { PostgresTransactions } from './transactions.ts'
 import { type KnownWallet, spendSince, KnownWallets } from './wallets.ts'
@@ -280,7 +281,8 @@ async function recordOf(reads: Connection, account: string, id: string): Promise
   )
   if (!ended) return undefined
   const drawn = await reads.send<CallRecord['drawn'][number]>(
-    `SELECT journal.lot, lot.pool, -journal.amount AS amount FROM journal JOIN lot ON lot.id = journal.lot
+    `SELECT journal.lot, lot.pool, -journal.amount AS amount FROM journal
+       JOIN lot ON ${isAt('lot.id', 'journal.lot')}
      WHERE journal.chain = $1 AND journal.tx = $2 ORDER BY journal.leg`,
     [ended.settle_chain, ended.settle_tx],
   )

@@ -9,7 +9,7 @@ import { addLot, type Lot, type OpenCall, type Wallet } from '../../credits/wall
 import { openCallOf } from '../ledger-rows.ts'
 import type { Row } from '../schema.ts'
 import type { Connection } from './connection.ts'
-import type { BudgetKey, ToldBudget } from './group.ts'
+import { type BudgetKey, lookUp, type ToldBudget } from './group.ts'
 
 /** A wallet as it was at a version; an account that has never had anything has no head, and the version 0. */
 export interface LoadedWallet {
@@ -30,10 +30,6 @@ interface WalletRow {
   readonly lots: string | null
   readonly calls: string | null
 }
-
-// A plan that is made while a table is small may read all of it and filter, and is kept while it grows. Behind OFFSET 0 the
-// rows of one name are looked up whatever the planner takes the table for.
-const lookUp = (select: string) => `CROSS JOIN LATERAL (${select} OFFSET 0)`
 
 const listIn = (parameter: string) =>
   `(SELECT value COLLATE "C" AS name FROM json_array_elements_text(${parameter}::text::json))`

@@ -6,7 +6,7 @@ import type { LedgerClock } from '../ledger-core.ts'
 import { genesis } from '../ledger-rows.ts'
 import { type Connection, ConnectionLost, databaseNow, stateOf } from './connection.ts'
 import type { GroupDraft, Drafted } from './draft.ts'
-import { type Chain, nameOfBudget, type Written } from './group.ts'
+import { type Chain, isAt, lookUp, nameOfBudget, type Written } from './group.ts'
 import type { KnownWallets } from './wallets.ts'
 
 /** How often a group is decided again; a group that locks its wallets first can only fail for what it did not know. */
@@ -321,18 +321,18 @@ const budgetList = 'json_to_recordset($1::text::json) AS asked (scope text COLLA
 
 // All that the group will lock, in one order: also what is only known through the calls that it names. Whoever took a lock
 // of these later could wait for somebody who waits for it.
-const openCalls = `(SELECT open_call.* FROM json_array_elements_text($2::text::json) AS calls (id)
-  JOIN open_call ON open_call.id = calls.id COLLATE "C")`
+const openCalls = `(SELECT one.* FROM json_array_elements_text($2::text::json) AS calls (id)
+  ${lookUp('SELECT * FROM open_call WHERE open_call.id = calls.id COLLATE "C"')} AS one)`
 const lockWallets = `WITH wanted AS MATERIALIZED (
     SELECT name AS account FROM ${names} AS accounts UNION SELECT account FROM ${openCalls} AS open)
-  SELECT head.account FROM wanted JOIN wallet_head AS head ON head.account = wanted.account
-  ORDER BY head.account FOR UPDATE OF head`
+  SELECT head.account FROM wanted JOIN wallet_head AS head ON ${isAt('head.account', 'wanted.account')}
+  ORDER BY wanted.account FOR UPDATE OF head`
 const lockBudgets = `WITH wanted AS MATERIALIZED (
     SELECT scope, "window" FROM ${budgetList}
     UNION SELECT (budget.value ->> 0) COLLATE "C", (budget.value ->> 1)::bigint
       FROM ${openCalls} AS open, json_array_elements(open.in_group::json -> 'budgets') AS budget)
-  SELECT b.scope FROM wanted JOIN budget_spend AS b ON b.scope = wanted.scope AND b."window" = wanted."window"
-  ORDER BY b.scope, b."window" FOR UPDATE OF b`
+  SELECT b.scope FROM wanted JOIN budget_spend AS b ON ${isAt('b.scope', 'wanted.scope')} AND b."window" = wanted."window"
+  ORDER BY wanted.scope, wanted."window" FOR UPDATE OF b`
 const addWallets = `INSERT INTO wallet_head (account, version, at) SELECT name, 0, 0 FROM ${names} AS accounts
   ORDER BY name ON CONFLICT DO NOTHING`
 const addBudgets = `INSERT INTO budget_spend (scope, "window", spent, held, version) SELECT scope, "window", 0, 0, 0

@@ -102,8 +102,9 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
     await expect(waiting.settle(settle)).rejects.toMatchObject({ code: 'store_unavailable' })
     expect(await waiting.call('anna', 'c')).toMatchObject({ state: 'open' })
     kept.resolve()
+    await kept.promise
     // Whatever comes now is behind it.
-    await waiting.settle(settle)
+    await waiting.hold(holdOf('behind it', { owner: 'waiting' }))
     expect(await waiting.call('anna', 'c')).toMatchObject({ state: 'settled', charged: usd('0.25') })
     expect(await count('call')).toBe(2)
     await waiting.close()
