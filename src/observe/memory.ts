@@ -15,6 +15,8 @@ const burstShare = 0.4
 const collectableBytes = 60 * 1024 ** 2
 /** Beyond this growth it is done all the same, before the memory of the machine is full, bytes. */
 const mostGrownBytes = 640 * 1024 ** 2
+/** Shorter answers leave so little behind that collecting young objects is enough, bytes. */
+const largeAnswerBytes = 64 * 1024
 /** While large answers are read, memory is measured at most this often, milliseconds. */
 const burstLookMs = 10
 /** After a burst of large answers, a last collection runs this much later, milliseconds. */
@@ -61,8 +63,12 @@ export class Memory {
     this.#collectedAt = use.now()
   }
 
-  /** To be called before a large piece of an answer is processed: collects garbage if there is too much of it. */
-  makeRoom(): void {
+  /**
+   * To be called before a large piece of an answer is processed, of which `received` bytes have come so far: collects
+   * garbage if there is too much of it.
+   */
+  makeRoom(received: number): void {
+    if (received < largeAnswerBytes) return
     const now = this.#use.now()
     if (now - this.#lookedAt < burstLookMs) return
     this.#lookedAt = now

@@ -23,7 +23,7 @@ function setUp(taken: number, alive = taken) {
   const read = (pieces: number, left: number) => {
     for (let piece = 0; piece < pieces; piece++) {
       state.ms += 20
-      memory.makeRoom()
+      memory.makeRoom(MB)
       state.taken += left * MB
     }
   }
@@ -36,13 +36,25 @@ test('two thousand answers of 200 kB that leave four times their size behind nev
   for (let answer = 0; answer < 2_000; answer++) {
     for (let piece = 0; piece < 13; piece++) {
       state.ms += 1
-      memory.makeRoom()
+      memory.makeRoom(MB)
       state.taken += (4 * 200_000) / 13
       most = Math.max(most, state.taken)
     }
   }
   expect(most / MB).toBeLessThan(60 + 40)
   expect(state.all).toBeWithin(30, 60)
+})
+
+test('answers that are not large start no collection of all objects, whatever they leave behind', () => {
+  const { state, memory } = setUp(60)
+  for (let answer = 0; answer < 2_000; answer++) {
+    state.ms += 20
+    memory.makeRoom(32 * 1024)
+    state.taken += MB
+  }
+  expect(state.all).toBe(0)
+  memory.makeRoom(100 * 1024)
+  expect(state.all).toBe(1)
 })
 
 test('of a large heap more may be left behind: to look at all of it takes longer', () => {
@@ -81,7 +93,7 @@ test('the memory is measured a hundred times a second at the most', () => {
     collectAll: () => undefined,
     now: () => 5,
   })
-  for (let piece = 0; piece < 1_000; piece++) memory.makeRoom()
+  for (let piece = 0; piece < 1_000; piece++) memory.makeRoom(MB)
   expect(measured).toBe(2)
 })
 
@@ -125,6 +137,6 @@ const leavesGarbage = `
   const leave = () => void Array.from({ length: 800 }, () => new Uint8Array(200_000).fill(1))
   leave()
   if (taken() - before < 100_000_000) throw new Error('it left too little')
-  memory.makeRoom()
+  memory.makeRoom(1_000_000)
   console.log(taken() - before)
 `

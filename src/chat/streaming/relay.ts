@@ -300,7 +300,7 @@ class Relay {
             received += bytes.length
             if (received > limits.streamBytes)
               throw this.#breakOff('too-large', `the stream has more than ${limits.streamBytes} bytes`)
-            await this.#take(bytes)
+            await this.#take(bytes, received)
           }
         if (this.#wrote) silence.extend(limits.keepaliveMs)
         this.#wrote = false
@@ -326,13 +326,16 @@ class Relay {
     }
   }
 
-  /** Passes bytes on as the loop has time and the client room; many of them in steps between other calls. */
-  async #take(bytes: Uint8Array): Promise<void> {
+  /**
+   * Passes bytes on as the loop has time and the client room; many of them in steps between other calls. `received` is
+   * how many have come so far.
+   */
+  async #take(bytes: Uint8Array, received: number): Promise<void> {
     const { scheduler, memory } = this.#options
     const { channel } = this.#open
     const isUrgent = isSmall(bytes)
     for (const piece of stepsOf(bytes)) {
-      if (!isUrgent) memory.makeRoom()
+      if (!isUrgent) memory.makeRoom(received)
       const frames = await scheduler.runDivisible(() => channel.push(piece), isUrgent ? 'urgent' : 'started')
       for (const frame of frames) this.#enqueue(frame)
       // The gateway may have ended the stream meanwhile: the rest is not needed.

@@ -231,7 +231,7 @@ export async function readHead(
         const message = `the stream has no content in ${limits.answerBytes} bytes`
         throw new AttemptFailed(transportFault('too-large', message))
       }
-      if (!isSmall(piece)) memory.makeRoom()
+      if (!isSmall(piece)) memory.makeRoom(size)
       const priority = isSmall(piece) ? 'urgent' : 'normal'
       head.push(...(await scheduler.runDivisible(() => channel.push(piece), priority)))
       // Anything after the first content is buffered for the client like the rest of the stream.
