@@ -114,8 +114,9 @@ export class ResponseEncoder implements StreamEncoder {
       output: [],
       stored: store ?? true,
     })
-    this.#emit('response.created', { response })
-    this.#emit('response.in_progress', { response })
+    // Both repeat the instructions and tools of the request.
+    const written = this.#whole || isLong(response) ? undefined : JSON.stringify(response)
+    for (const type of ['response.created', 'response.in_progress']) this.#emit(type, { response }, written)
     return this.#sending()
   }
 
@@ -367,8 +368,14 @@ export class ResponseEncoder implements StreamEncoder {
     this.#emit(type, shown)
   }
 
-  #emit(type: string, fields: JsonObject): void {
+  /** `written`: the JSON of the response that is its only field, where that is made already. */
+  #emit(type: string, fields: JsonObject, written?: string): void {
     if (this.#whole) return
+    if (written !== undefined) {
+      const data = `{"type":"${type}","sequence_number":${this.#sequence++},"response":${written}}`
+      this.#frames.push({ event: type, data })
+      return
+    }
     const json = { type, sequence_number: this.#sequence++, ...fields }
     // The last events repeat a text four times, and encoding megabytes takes time.
     this.#frames.push(
