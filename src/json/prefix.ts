@@ -79,7 +79,7 @@ export class Prefixes {
     for (const key of shape.lists.keys()) {
       const items = json[key]
       if (!Array.isArray(items)) continue
-      for (const item of items) freeze(item)
+      for (const item of items) settle(item)
       lists[key] = [...items]
     }
     // A turn takes the place of the one before it.
@@ -94,6 +94,22 @@ export class Prefixes {
   }
 }
 
+/** Items that are remembered, and frozen with all that they hold. */
+const settled = new WeakSet<object>()
+
+/**
+ * Whether a value is an item that was sent before and that nobody can change: what was found out about it holds. Others,
+ * frozen or not, are none.
+ */
+export function isSettled(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && settled.has(value)
+}
+
+function settle(item: unknown): void {
+  freeze(item)
+  if (typeof item === 'object' && item !== null) settled.add(item)
+}
+
 function freeze(value: unknown): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return
   Object.freeze(value)
@@ -104,7 +120,7 @@ function freeze(value: unknown): void {
 function goesOnFrom(known: Known, text: string): boolean {
   const ends = endsOf(known)
   const last = ends.at(-1)
-  return last !== undefined && agrees(known.text, text, last.end)
+  return last !== undefined && agrees(known.text, text, 0, last.end)
 }
 
 interface End {
@@ -135,18 +151,22 @@ function endsOf(known: Known): readonly End[] {
   return all
 }
 
-function agrees(a: string, b: string, length: number): boolean {
-  return b.length >= length && b.startsWith(a.slice(0, length))
+function agrees(a: string, b: string, from: number, to: number): boolean {
+  return b.length >= to && b.startsWith(a.slice(from, to), from)
 }
 
 /** The last item up to whose end both texts are the same. */
 function commonWith(known: Known, text: string): Common | undefined {
   const all = endsOf(known)
   let [low, high] = [0, all.length]
+  // Nothing is compared twice, and first of all the whole: a turn mostly goes on from the one before it.
+  let same = 0
+  let next = high - 1
   while (low < high) {
-    const middle = (low + high) >> 1
-    if (agrees(known.text, text, all[middle]!.end)) low = middle + 1
-    else high = middle
+    const { end } = all[next]!
+    if (agrees(known.text, text, same, end)) [low, same] = [next + 1, end]
+    else high = next
+    next = (low + high) >> 1
   }
   // A number may go on behind what both have: only what stands in brackets or quotes has an end of its own.
   for (let at = low - 1; at >= 0; at--) {

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { JsonObject, Message } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isRaw, type RawInteger } from '../../json/json.ts'
+import { isSettled } from '../../json/prefix.ts'
 import { isObject } from '../lenient.ts'
 import type { Warning } from '../lowering.ts'
 
@@ -71,13 +72,6 @@ export function errorFor(error: unknown, fields: ClientFields | undefined): unkn
 // Fields as most calls have them. Every protocol that has them allows them so, and asking its schema would take longer
 // than all the rest of reading the call.
 
-/** Whether the body has these fields, and none but plain ones. */
-export function isPlainBody(body: JsonObject, required: readonly string[]): boolean {
-  if (!required.every((name) => name in body)) return false
-  for (const name in body) if (!isPlainField(name, body[name])) return false
-  return true
-}
-
 /** Whether the field has a value that needs no schema to be known as valid. False says nothing about it. */
 export function isPlainField(name: string, value: unknown): boolean {
   switch (name) {
@@ -101,6 +95,60 @@ export function isPlainField(name: string, value: unknown): boolean {
     default:
       return false
   }
+}
+
+/** What the fields of a body are checked against: each by itself, and the items of long lists one by one. */
+export interface FieldSchemas {
+  readonly required: readonly string[]
+  readonly fields: Readonly<Record<string, z.ZodType>>
+  /** Lists with the schema of their items, and how many they may have. */
+  readonly lists: Readonly<Record<string, ItemsSchema>>
+}
+
+interface ItemsSchema {
+  readonly item: z.ZodType
+  readonly least: number
+  readonly most: number
+}
+
+/** Whether the body has these fields, and every field fits. What does not, the schema of the whole body names. */
+export function fitsByFields(body: JsonObject, schemas: FieldSchemas): boolean {
+  const { required, lists } = schemas
+  if (!required.every((name) => name in body)) return false
+  for (const name in body) {
+    const value = body[name]
+    if (isPlainField(name, value)) continue
+    const list = Object.hasOwn(lists, name) ? lists[name] : undefined
+    if (list && Array.isArray(value)) {
+      if (value.length < list.least || value.length > list.most) return false
+      if (misfitIn(list.item, value) >= 0) return false
+      continue
+    }
+    // Made when they are first needed: most requests are plain.
+    const { fields } = schemas
+    if (!Object.hasOwn(fields, name)) continue
+    const field = fields[name]
+    if (field && !safeParsed(field, value).success) return false
+  }
+  return true
+}
+
+/** The items that fitted a schema and cannot have changed since. */
+const fitting = new WeakMap<z.ZodType, WeakSet<object>>()
+
+/** The place of the first item that does not fit the schema; -1 if all do. One that was sent before is not checked again. */
+export function misfitIn(schema: z.ZodType, items: readonly unknown[]): number {
+  let known = fitting.get(schema)
+  if (known === undefined) fitting.set(schema, (known = new WeakSet()))
+  for (let at = 0; at < items.length; at++) {
+    const item = items[at]
+    const isKept = isSettled(item)
+    if (isKept && known.has(item)) continue
+    if (!safeParsed(schema, item).success) return at
+    if (!safeParsed(schema, item).success) return at
+    if (isKept) known.add(item)
+  }
+  return -1
 }
 
 /** A text, and who says it. */

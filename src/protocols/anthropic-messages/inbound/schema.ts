@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject } from '../../lenient.ts'
-import { isPlainBody, safeParsed } from '../../request/fields.ts'
+import { type FieldSchemas, fitsByFields, safeParsed } from '../../request/fields.ts'
 import { gatewayShape as sharedShape } from '../../request/gateway-tools.ts'
 import { threadField } from './encode.ts'
 
@@ -38,17 +38,18 @@ export const gatewayFields: readonly string[] = Object.keys(gatewayShape)
 const outputFormat = () =>
   z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() })
 
+const turn = z.lazy(() => z.looseObject({ role: z.enum(['user', 'assistant', 'system']), content }))
+const declaredTool = z.lazy(tool)
+const most = { messages: 100_000, tools: 10_000 } as const
+
 export const messagesRequest = z.lazy(() =>
   z.looseObject({
     model: z.string().min(1).max(512),
     // 0: the prompt is written to the provider's cache, and nothing is generated.
     max_tokens: z.int().min(0),
-    messages: z
-      .array(z.looseObject({ role: z.enum(['user', 'assistant', 'system']), content }))
-      .min(1)
-      .max(100_000),
+    messages: z.array(turn).min(1).max(most.messages),
     system: content.nullish(),
-    tools: z.array(tool()).max(10_000).nullish(),
+    tools: z.array(declaredTool).max(most.tools).nullish(),
     tool_choice: z
       .looseObject({
         type: z.enum(['auto', 'any', 'tool', 'none']),
@@ -90,12 +91,23 @@ export type BlockContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first invalid field. */
 export function checkRequest(body: unknown): MessagesRequest {
-  if (isObject(body) && isPlainBody(body, required)) return body as MessagesRequest
   refuseThread(body)
+  // The schema transforms nothing, so the client's own object is used: what it shares with an earlier one is known by it.
+  if (isObject(body) && fitsByFields(body, schemas)) return body as MessagesRequest
   return checkedBy(messagesRequest, body)
 }
 
-const required = ['model', 'max_tokens', 'messages']
+const schemas: FieldSchemas = {
+  required: ['model', 'max_tokens', 'messages'],
+  get fields() {
+    return (shape ??= messagesRequest.unwrap().shape)
+  },
+  lists: {
+    messages: { item: turn, least: 1, most: most.messages },
+    tools: { item: declaredTool, least: 0, most: most.tools },
+  },
+}
+let shape: FieldSchemas['fields'] | undefined
 
 /** Checks a body for token counting. Throws like `checked`. */
 export function checkedForCount(body: unknown): CountTokensRequest {

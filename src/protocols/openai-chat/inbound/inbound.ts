@@ -28,13 +28,21 @@ import {
   invalidRequest,
   isPlainField,
   isPlainMessage,
+  misfitIn,
   safeParsed,
   unsupportedParam,
 } from '../../request/fields.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { ChunkEncoder, wholeAnswer } from './encode.ts'
-import { chatCompletionRequest, type ChatCompletionRequest, chatMessage, longestName } from './schema.ts'
+import {
+  chatCompletionRequest,
+  type ChatCompletionRequest,
+  chatMessage,
+  longestName,
+  mostTools,
+  tool,
+} from './schema.ts'
 
 export const inbound: Inbound = {
   id: 'openai-chat',
@@ -94,6 +102,11 @@ function checkFields(body: JsonObject): void {
 function checkField(name: string, value: Json | undefined): void {
   if (isPlainField(name, value)) return
   if (name === 'messages' && Array.isArray(value) && value.length > 0) return checkMessages(value)
+  if (name === 'tools' && Array.isArray(value) && value.length <= mostTools) {
+    const others = value.filter((item) => !isPlainTool(item))
+    // The whole list says which of them is at fault.
+    if (misfitIn(tool, others) < 0) return
+  }
   const field = fields.get(name)
   const error = field && safeParsed(field, value).error
   if (error) throw invalidRequest(error, [name])
@@ -104,6 +117,7 @@ function checkMessages(messages: readonly Json[]): void {
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]
     if (isPlainMessage(message) || isPlainCalls(message) || isPlainResult(message)) continue
+    if (misfitIn(chatMessage, [message]) < 0) continue
     const { error } = safeParsed(chatMessage, message)
     if (error) throw invalidRequest(error, ['messages', at])
   }
@@ -125,6 +139,18 @@ function isPlainCall(call: unknown): boolean {
   return isNonEmpty(called['name']) && called['name'].length <= longestName
 }
 
+/** A function as every client declares it. */
+function isPlainTool(declared: unknown): boolean {
+  if (!isObject(declared) || declared['type'] !== 'function' || !hasOnly(declared, toolKeys)) return false
+  const { function: defined } = declared
+  if (!isObject(defined) || !hasOnly(defined, functionKeys)) return false
+  const { name, description, parameters, strict } = defined
+  if (!isNonEmpty(name) || name.length > longestName) return false
+  if (description != null && typeof description !== 'string') return false
+  if (parameters != null && !isObject(parameters)) return false
+  return strict == null || typeof strict === 'boolean'
+}
+
 /** The text that a function gave. */
 function isPlainResult(message: unknown): boolean {
   if (!isObject(message) || message['role'] !== 'tool' || !hasOnly(message, resultKeys)) return false
@@ -134,6 +160,8 @@ function isPlainResult(message: unknown): boolean {
 const callsKeys: ReadonlySet<string> = new Set(['role', 'content', 'tool_calls'])
 const callKeys: ReadonlySet<string> = new Set(['id', 'type', 'function'])
 const resultKeys: ReadonlySet<string> = new Set(['role', 'content', 'tool_call_id'])
+const toolKeys: ReadonlySet<string> = new Set(['type', 'function'])
+const functionKeys: ReadonlySet<string> = new Set(['name', 'description', 'parameters', 'strict'])
 
 function hasOnly(fields: object, names: ReadonlySet<string>): boolean {
   for (const name in fields) if (!names.has(name)) return false

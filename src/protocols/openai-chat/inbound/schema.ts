@@ -179,7 +179,9 @@ const gatewayTool = () =>
     }),
   })
 
-const tool = z.lazy(() => z.union([functionTool(), customTool(), gatewayTool()]))
+/** One declared tool. */
+export const tool = z.lazy(() => z.union([functionTool(), customTool(), gatewayTool()]))
+export const mostTools = 1024
 
 const namedFunction = () => z.looseObject({ type: z.literal('function'), function: z.looseObject({ name }) })
 const namedCustom = () => z.looseObject({ type: z.literal('custom'), custom: z.looseObject({ name }) })
@@ -253,7 +255,7 @@ export const chatCompletionRequest = z.looseObject({
   logprobs: maybe.flag,
   top_logprobs: countFrom(0).max(20).nullish(),
   n: countFrom(1).max(128).nullish(),
-  tools: z.array(tool).max(1024).nullish(),
+  tools: z.array(tool).max(mostTools).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: maybe.flag,
   web_search_options: maybe.json,

@@ -22,9 +22,10 @@ import type { Envelope } from '../../protocol.ts'
 import { reasoningContext } from '../../openai/parameters.ts'
 import {
   type ClientFields,
+  type FieldSchemas,
   invalidParam,
   invalidRequest,
-  isPlainBody,
+  fitsByFields,
   type PlacedMessage,
   safeParsed,
   unsupportedParam,
@@ -55,10 +56,13 @@ import {
   toolsIn,
 } from './tools.ts'
 import {
+  declaredTool,
   type InputItem,
+  inputItem,
   isKnown,
   isRun,
   kindOf,
+  mostTools,
   readMembers,
   type ResponsesRequest,
   responsesRequest,
@@ -245,7 +249,7 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
     throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
   }
   const body = withModel(sent)
-  const fault = isPlainBody(body, required) ? undefined : safeParsed(responsesRequest, body).error
+  const fault = fitsByFields(body, schemas) ? undefined : safeParsed(responsesRequest, body).error
   if (fault) throw invalidRequest(fault)
   // The client's own object is used, not zod's copy: the schema transforms nothing.
   const request = body as ResponsesRequest
@@ -255,7 +259,14 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
   return request
 }
 
-const required = ['model']
+const schemas: FieldSchemas = {
+  required: ['model'],
+  fields: responsesRequest.shape,
+  lists: {
+    input: { item: inputItem, least: 0, most: Number.POSITIVE_INFINITY },
+    tools: { item: declaredTool, least: 0, most: mostTools },
+  },
+}
 
 const unserved: Readonly<Record<string, string>> = {
   prompt: 'prompt templates are not kept here; send the prompt itself as input and instructions.',

@@ -279,7 +279,9 @@ const otherItem = z.looseObject({
   type: otherThan(known, 'is not an item of this type'),
 })
 
-const inputItem = z.union([knownItem, otherItem])
+export const inputItem = z.union([knownItem, otherItem])
+export const declaredTool = z.union([functionTool, namespaceTool, ofOtherType])
+export const mostTools = 1024
 
 // ---- choices and formats ----------------------------------------------------------------------------------
 
@@ -338,10 +340,7 @@ export const responsesRequest = z.looseObject({
   presence_penalty: z.number().min(-2).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   top_logprobs: countFrom(0).max(20).nullish(),
-  tools: z
-    .array(z.union([functionTool, namespaceTool, ofOtherType]))
-    .max(1024)
-    .nullish(),
+  tools: z.array(declaredTool).max(mostTools).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: flag.nullish(),
   reasoning: z.looseObject(reasoningShape).nullish(),
