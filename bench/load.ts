@@ -7,6 +7,7 @@
 import { parseArgs } from 'node:util'
 import { startWeir, weirCommand } from '../test/support/run-weir.ts'
 import { tempDir } from '../test/support/tmp.ts'
+import { tools, turnOf } from './agents.ts'
 import { configuration } from './configuration.ts'
 import { bareSyncsUs } from './disk.ts'
 import { openStreams } from './open-streams.ts'
@@ -91,44 +92,6 @@ interface Prompt {
 const chat = { model: 'fixed', pauseMs: 0 }
 const whole = { ...chat, name: 'whole', stream: false }
 const stream = { ...chat, name: 'stream', stream: true }
-/** About as many characters of what agents read: code and prose, with line ends and quotes. */
-function reading(characters: number): string {
-  const line =
-    'if (river.isHigh("weir")) { return "open the gate" } // It runs to the sea, as it always ran.\n'
-  return line.repeat(Math.ceil(characters / line.length))
-}
-
-/** A turn of an agent that has read much: with another beginning each time, or the one that was sent before. */
-function turnOf(characters: number, beginning: string): Prompt {
-  const half = characters / 2
-  return {
-    messages: [
-      { role: 'system', content: `You write programs. ${beginning}\n${reading(half)}` },
-      ...Array.from({ length: 20 }, (_, at) => ({
-        role: at % 2 === 0 ? 'user' : 'assistant',
-        content: reading(half / 20),
-      })),
-      { role: 'user', content: 'Go on, please.' },
-    ],
-  }
-}
-
-const parameters = {
-  type: 'object',
-  properties: {
-    path: { type: 'string', description: 'Where the file is, from the root of the project.' },
-    lines: { type: 'array', items: { type: 'integer' }, description: 'The first and the last line, from 1.' },
-    mode: { type: 'string', enum: ['read', 'write', 'append'] },
-  },
-  required: ['path'],
-  additionalProperties: false,
-}
-/** 28 kB of tools. */
-const tools = Array.from({ length: 40 }, (_, at) => ({
-  type: 'function',
-  function: { name: `tool_${at}`, description: reading(300), parameters },
-}))
-
 const agent = { ...chat, connections: 8, stream: false }
 const firstTurn: Cell = { ...agent, name: '200 kB, new', prompt: turnOf(200_000, another) }
 const nextTurn: Cell = { ...agent, name: '200 kB, again', prompt: turnOf(200_000, 'Be brief.') }
