@@ -361,6 +361,17 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly everyoneHeard: () => Promise<void>
   /** The calls in flight of an account, in the order they came. */
   readonly callsOf: (account: string) => Awaitable<readonly Readonly<LiveCall>[]>
+  /** How many calls run at all gateways. Throws `store_unavailable`. */
+  readonly callsRunning: () => Awaitable<number>
+  /** The gateways of the database by name, and the name of this one; undefined where there is only this one. */
+  readonly gateways:
+    | {
+        readonly name: string
+        readonly list: () => Promise<
+          readonly { readonly leads: boolean; readonly isSilent: boolean; readonly name: string }[]
+        >
+      }
+    | undefined
   /** How a provider is doing for the calls of an account. */
   readonly healthOf: (...asked: Parameters<Health['report']>) => Awaitable<ProviderHealth>
   /** How the catalog differs from the bundled one. Rejects if the imported file is damaged. */

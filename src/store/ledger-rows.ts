@@ -172,7 +172,8 @@ function isPool(name: string): name is Pool {
   return (pools as readonly string[]).includes(name)
 }
 
-function checkpointOf(text: string | null): Checkpoint | null {
+/** What a call has delivered, as its row says. */
+export function checkpointOf(text: string | null): Checkpoint | null {
   if (text === null) return null
   const facts = JSON.parse(text) as { usage: Partial<Usage>; cost: string }
   return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }

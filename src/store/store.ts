@@ -72,6 +72,8 @@ export interface Store {
   readonly spending: SpendingReader
   /** What all gateways count together; undefined where there can be only one. */
   readonly limits?: LimitsOfAll | undefined
+  /** The gateways of the database; undefined where there can be only one. */
+  readonly gateways?: Gateways | undefined
   /** The catalog of all gateways; undefined where it is a file in the data directory. */
   readonly catalogs?: ImportedCatalogs | undefined
   /** What has ended at all gateways; undefined where there can be only one. */
@@ -95,6 +97,38 @@ export interface Store {
   anchor(): void
   /** Writes what is waiting and closes the database. */
   close(): Promise<void>
+}
+
+/** Reject with `store_unavailable`. */
+export interface Gateways {
+  /** Those that show signs of life, or whose end nobody has found out yet. */
+  list(): Promise<readonly GatewayAlive[]>
+  /** The calls of an account that run at others, in the order they came, as far as their credit is held. */
+  callsElsewhere(account: string): Promise<readonly CallElsewhere[]>
+}
+
+export interface GatewayAlive {
+  /** As in holds. */
+  readonly name: string
+  /** Of its program. */
+  readonly version: string
+  /** Its last sign of life, milliseconds since 1970. */
+  readonly seenAt: number
+  /** Whether that is so long ago that it will be taken for dead. */
+  readonly isSilent: boolean
+  readonly leads: boolean
+}
+
+export interface CallElsewhere {
+  readonly id: string
+  readonly model: string
+  readonly key: string | null
+  /** Picodollars held for it. */
+  readonly hold: bigint
+  /** When its credit was held, milliseconds since 1970. */
+  readonly startedAt: number
+  /** At its last checkpoint; null before it. */
+  readonly outputTokens: number | null
 }
 
 /** Catalogs that operators have imported, of which the newest is in use. Reject with `store_unavailable`. */

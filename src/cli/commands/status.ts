@@ -56,6 +56,14 @@ interface BooksStatus {
   }
 }
 
+interface GatewayStatus {
+  readonly name: string
+  readonly version: string
+  readonly seen_at: string
+  readonly silent: boolean
+  readonly leads: boolean
+}
+
 interface LogExportStatus {
   readonly rows_waiting: number
   readonly sent_at: string | null
@@ -68,6 +76,8 @@ interface Status {
   readonly data_dir: string
   /** The PostgreSQL that everything is kept on; null where it is SQLite in the data directory. */
   readonly database: string | null
+  /** All that serve the database; null where there can be only one. */
+  readonly gateways: readonly GatewayStatus[] | null
   readonly config_file: string | null
   /** Empty where no server runs: only the process that calls them knows how they are. */
   readonly providers: readonly ProviderStatus[]
@@ -134,6 +144,7 @@ async function statusOf(context: Context): Promise<Status> {
   const files = {
     data_dir: config.data_dir,
     database: serverIn(context) ?? null,
+    gateways: has ? await gatewaysOf(context) : null,
     config_file: loaded.file ?? null,
   }
   const found = { server, ...files, providers, ledger, alarms, log_export }
@@ -226,6 +237,20 @@ function booksOf(context: Context): Promise<BooksStatus> {
   })
 }
 
+function gatewaysOf(context: Context): Promise<readonly GatewayStatus[] | null> {
+  if (serverIn(context) === undefined) return Promise.resolve(null)
+  return withStore(context, async ({ gateways }) => {
+    const found = await gateways!.list()
+    return found.map(({ name, version: runs, seenAt, isSilent, leads }) => ({
+      name,
+      version: runs,
+      seen_at: new Date(seenAt).toISOString(),
+      silent: isSilent,
+      leads,
+    }))
+  })
+}
+
 async function alarmsOf(context: Context): Promise<readonly string[]> {
   const { episodesIn } = await import('../../serve/gateway/alarms.ts')
   const episodes = await withStore(context, ({ upkeep }) => episodesIn(upkeep))
@@ -253,6 +278,7 @@ function renderStatus({
   server,
   data_dir: dataDir,
   database,
+  gateways,
   config_file: file,
   providers,
   ledger,
@@ -292,6 +318,8 @@ function renderStatus({
       ],
     )
   }
+  for (const [at, gateway] of (gateways ?? []).entries())
+    rows.push([at === 0 ? 'gateways' : '', gatewayLine(gateway)])
   for (const [at, text] of (alarms ?? []).entries()) rows.push([at === 0 ? 'ALARMS' : '', text])
   if (sent !== null) {
     const last = sent.sent_at === null ? 'nothing sent yet' : `last sent ${sent.sent_at}`
@@ -301,6 +329,11 @@ function renderStatus({
   for (const [at, provider] of providers.entries())
     rows.push([at === 0 ? 'providers' : '', providerLine(provider)])
   return [head, ...rows.map(([name, value]) => `  ${name.padEnd(14)} ${value}`.trimEnd())].join('\n')
+}
+
+function gatewayLine({ name, version: runs, seen_at: seen, silent, leads }: GatewayStatus): string {
+  const state = silent ? `SILENT since ${seen}` : `alive at ${seen}`
+  return `${name}: weir ${runs || '?'}, ${state}${leads ? ', leads' : ''}`
 }
 
 function providerLine({

@@ -308,7 +308,7 @@ async function overview(parts: HttpParts): Promise<OverviewView> {
   const { totals } = await usage.report(today, 1)
   return {
     ...counted,
-    calls_in_flight: chat.inFlight.size,
+    calls_in_flight: await parts.callsRunning(),
     today: {
       calls: totals.calls,
       errors: totals.errors,

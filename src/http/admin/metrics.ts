@@ -14,7 +14,7 @@ const startedAt = Date.now() - performance.now()
 /** The figures as text. Throws and rejects as the admin API does for whoever has no management key. */
 export async function metrics(parts: HttpParts, request: Request): Promise<Response> {
   await operatorOf(parts, request)
-  const { ledger, chat, ready, sockets, upkeep } = parts
+  const { ledger, chat, ready, sockets, upkeep, gateways } = parts
   const writable = await ledger.writable()
   const figures = await parts.figures()
   const health = await Promise.all(
@@ -29,8 +29,9 @@ export async function metrics(parts: HttpParts, request: Request): Promise<Respo
       name: 'weir_build_info',
       help: 'The version that runs.',
       type: 'gauge',
-      samples: [{ labels: { version }, value: 1 }],
+      samples: [{ labels: { version, ...(gateways && { gateway: gateways.name }) }, value: 1 }],
     },
+    ...(gateways ? gatewayFamilies(await gateways.list()) : []),
     gauge('weir_calls_in_flight', 'Calls that run now.', chat.inFlight.size),
     gauge('weir_sockets_open', 'WebSockets that are open now.', sockets.size),
     gauge('weir_ready', 'Whether /readyz says ready.', writable && ready() ? 1 : 0),
@@ -70,6 +71,30 @@ function gauge(name: string, help: string, value: number): MetricFamily {
   return { name, help, type: 'gauge', samples: [{ value }] }
 }
 
+/** The same at every gateway. */
+function gatewayFamilies(
+  all: Awaited<ReturnType<NonNullable<HttpParts['gateways']>['list']>>,
+): MetricFamily[] {
+  const states = ['alive', 'silent'] as const
+  return [
+    {
+      name: 'weir_gateways',
+      help: 'The gateways of the database, by state: alive, or silent and soon taken for dead. The same at each of them.',
+      type: 'gauge',
+      samples: states.map((state) => ({
+        labels: { state },
+        value: all.filter(({ isSilent }) => isSilent === (state === 'silent')).length,
+      })),
+    },
+    {
+      name: 'weir_gateway_leads',
+      help: 'Which of them does what is done once. The same at each of them.',
+      type: 'gauge',
+      samples: all.map(({ name, leads }) => ({ labels: { gateway: name }, value: leads ? 1 : 0 })),
+    },
+  ]
+}
+
 const states: Readonly<Record<ProviderHealth['state'], number>> = { healthy: 0, degraded: 1, unavailable: 2 }
 
 function healthFamilies(
@@ -98,8 +123,12 @@ function healthFamilies(
 
 function storeFamilies(figures: StoreFigures): MetricFamily[] {
   return [
-    gauge('weir_credit_held_usd', 'Credit that calls in flight hold, US dollars.', figures.heldUsd),
-    gauge('weir_open_calls', 'Calls that hold credit.', figures.openCalls),
+    gauge(
+      'weir_credit_held_usd',
+      'Credit that calls in flight hold, US dollars, of the whole database.',
+      figures.heldUsd,
+    ),
+    gauge('weir_open_calls', 'Calls that hold credit, of the whole database.', figures.openCalls),
     gauge('weir_commands_waiting', 'Commands of the ledger that wait for a commit.', figures.commandsWaiting),
     gauge(
       'weir_webhooks_waiting',

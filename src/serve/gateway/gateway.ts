@@ -15,6 +15,7 @@ import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
 import { repeat, steadyClock } from '../../async/async.ts'
+import type { Gateways } from '../../store/store.ts'
 import type { LedgerProcess } from './process.ts'
 import { identityParts, mailerOf } from './identity.ts'
 import { type Mcp, mcpOf } from './tools.ts'
@@ -230,6 +231,23 @@ function endedCalls(
   }
 }
 
+/** The calls of an account: those here as they are now, and those at other gateways as the ledger knows them. */
+function callsOfAll(inFlight: InFlight, gateways: Gateways | undefined): HttpParts['callsOf'] {
+  if (gateways === undefined) return (account) => inFlight.callsOf(account)
+  return async (account) => {
+    const elsewhere = (await gateways.callsElsewhere(account)).map((call) => ({
+      ...call,
+      account,
+      phase: call.outputTokens === null ? ('waiting' as const) : ('streaming' as const),
+      // Calls of the app have no key.
+      channel: call.key === null ? ('app' as const) : ('api' as const),
+      conversation: null,
+      firstByteMs: null,
+    }))
+    return [...inFlight.callsOf(account), ...elsewhere].toSorted((a, b) => a.startedAt - b.startedAt)
+  }
+}
+
 /** Audits, and notes what they found. */
 function notingAudits(
   audit: HttpParts['audit'],
@@ -275,7 +293,9 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     figures: () => store.figures(),
     upkeep: store.upkeep,
     everyoneHeard: workers?.everyoneHeard ?? (() => Promise.resolve()),
-    callsOf: workers?.callsOf ?? ((account: string) => inFlight.callsOf(account)),
+    callsOf: workers?.callsOf ?? callsOfAll(inFlight, store.gateways),
+    callsRunning: async () => (store.gateways ? (await store.figures()).openCalls : inFlight.size),
+    gateways: store.gateways && { name: source.owner, list: () => store.gateways!.list() },
     healthOf: workers?.healthOf ?? health.report.bind(health),
   } satisfies Partial<HttpParts>
 }

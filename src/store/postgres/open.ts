@@ -21,6 +21,7 @@ import { PostgresCatalogs } from './catalogs.ts'
 import { addressOf, ledgerDeadlineMs } from './connection.ts'
 import { Listener } from './listener.ts'
 import { SqlSignatures, Soon } from '../sql/buffered-rows.ts'
+import { PostgresGateways } from './gateways.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
 import { SqlRequestReader } from '../sql/request-reader.ts'
@@ -151,6 +152,7 @@ export async function openOnPostgres(
     retention,
     limits: new PostgresLimits(tables, owner),
     catalogs: new PostgresCatalogs(tables),
+    gateways: new PostgresGateways(tables, owner),
     recentCalls: new PostgresRecentCalls(tables),
     finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     requests: new SqlRequestReader(tables, long.search),

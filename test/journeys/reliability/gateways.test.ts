@@ -4,7 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CatalogFile } from '../../../src/catalog/row.ts'
-import { eventually, post, runJson } from '../../support/call-gateway.ts'
+import { version } from '../../../src/version.ts'
+import { eventually, getAs, keyFor, post, runJson } from '../../support/call-gateway.ts'
+import { signedIn } from '../../support/console-client.ts'
 import { authority, describeOnPostgres, emptyDatabase } from '../../support/postgres.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -68,6 +70,56 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     wanted = 404
     await runJson(two, 'catalog', 'import', '--bundled')
     expect(await Promise.all([one, two].map(pricesAt))).toEqual([404, 404])
+  })
+
+  test('the live view, the metrics and weir status know of all gateways and their calls', async () => {
+    const call = new AbortController()
+    const hanging = fetch(`${two.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${one.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim/hang', messages: [{ role: 'user', content: 'Hello.' }] }),
+      signal: call.signal,
+    }).catch(() => 'gone')
+    const { cookie } = await signedIn(one, 'owner@localhost')
+    const watch = new AbortController()
+    const live = await fetch(`${one.origin}/console/api/live`, { headers: { cookie }, signal: watch.signal })
+    let seen = ''
+    for await (const text of live.body!.pipeThrough(new TextDecoderStream())) {
+      seen += text
+      if (seen.includes('sim/hang')) break
+    }
+    expect(seen).toContain('"phase":"waiting"')
+    watch.abort()
+
+    const { gateways } = await runJson<{ gateways: { name: string; version: string; leads: boolean }[] }>(
+      two,
+      'status',
+    )
+    expect(gateways).toMatchObject([
+      { version, silent: false, leads: true },
+      { version, silent: false, leads: false },
+    ])
+    const { key } = await keyFor(one, 'owner@localhost', '--management')
+    const figuresAt = async (weir: ServedWeir) => {
+      const text = await (await getAs(`${weir.origin}/metrics`, key)).text()
+      const shared =
+        /^weir_(open_calls|credit_held_usd|webhooks_waiting|gateways|gateway_leads|alarms_open)\b.*$/gm
+      return {
+        shared: text.match(shared)!,
+        inFlight: /^weir_calls_in_flight (\d+)$/m.exec(text)![1],
+        name: /^weir_build_info\{.*gateway="(.*?)"/m.exec(text)![1]!,
+      }
+    }
+    const [first, second] = await Promise.all([one, two].map(figuresAt))
+    expect([first!.inFlight, second!.inFlight]).toEqual(['0', '1'])
+    expect(first!.shared).toEqual(second!.shared)
+    expect(first!.shared).toContain('weir_open_calls 1')
+    expect(first!.shared).toContain('weir_gateways{state="alive"} 2')
+    expect([first!.name, second!.name]).toEqual(gateways.map(({ name }) => name))
+    const overview = await getAs(`${one.origin}/admin/v1/overview`, key)
+    expect(await overview.json()).toMatchObject({ calls_in_flight: 1 })
+    call.abort()
+    expect(await hanging).toBe('gone')
   })
 
   test('nobody was told twice of anything', () => {
