@@ -45,7 +45,7 @@ const accountsCountedPerStep = 20_000
 interface AccountEvents {
   /** A key has got a successor. */
   onRotated(): void
-  /** Accounts, keys or sessions may have changed, here or in the database. */
+  /** Accounts, keys or sessions of before may have changed, here or in the database. */
   onChanged(): void
 }
 
@@ -89,7 +89,7 @@ export class SqlAccounts implements AccountStore {
     const { id } = account
     const monthly = monthlyCredit === 0n ? null : monthlyCredit
     const values = [id, account.email, now, role, verifiedAt, password, passwordAt, monthly]
-    await this.#write(this.#accounts, () =>
+    await this.#insert(this.#accounts, () =>
       this.#tables.together(function* () {
         if ((yield* accounts.insert.run(...values)) === 0)
           throw new GatewayError('invalid_request', {
@@ -137,14 +137,17 @@ export class SqlAccounts implements AccountStore {
 
   async insertSuccessor(key: ApiKey, replaces: string): Promise<boolean> {
     const insert = () => keys.insertSuccessor.run(...keyValues(key), replaces)
-    const inserted = await this.#insertKey(key, replaces, insert)
-    this.#events.onRotated()
-    return inserted
+    try {
+      return await this.#insertKey(key, replaces, insert)
+    } finally {
+      this.#drop(this.#keys)
+      this.#events.onRotated()
+    }
   }
 
   /** In one transaction with the message to webhooks. */
   #insertKey(key: ApiKey, replaces: string | null, insert: () => Work<number>): Promise<boolean> {
-    return this.#write(this.#keys, () =>
+    return this.#insert(this.#keys, () =>
       this.#tables.together(function* () {
         if ((yield* insert()) !== 1) return false
         yield* addToOutbox(keyCreated(key, replaces))
@@ -247,20 +250,10 @@ export class SqlAccounts implements AccountStore {
   }
 
   async insertSession(session: Session): Promise<void> {
-    await this.#change(
-      this.#sessions,
-      sessions.insert,
-      session.id,
-      session.account,
-      session.hash,
-      session.lastFour,
-      session.createdAt,
-      session.expiresAt,
-      session.revokedAt,
-      session.userAgent,
-      session.seenAt,
-      session.idleMs,
-      session.elevatedUntil,
+    const { id, account, hash, lastFour, createdAt, expiresAt, revokedAt, userAgent, seenAt } = session
+    const values = [id, account, hash, lastFour, createdAt, expiresAt, revokedAt, userAgent, seenAt]
+    await this.#insert(this.#sessions, () =>
+      this.#tables.do(() => sessions.insert.run(...values, session.idleMs, session.elevatedUntil)),
     )
   }
 
@@ -289,6 +282,15 @@ export class SqlAccounts implements AccountStore {
         return (yield* statement.run(...values)) === 1
       }),
     )
+  }
+
+  /** Makes a row with an id of its own, of which nobody can have asked: nobody is told, and no other process is waited for. */
+  async #insert<T>(cache: Droppable, insert: () => Awaitable<T>): Promise<T> {
+    try {
+      return await insert()
+    } finally {
+      cache.drop()
+    }
   }
 
   /** The cache is dropped even if the write fails: where a connection is lost, it may be in the database all the same. */

@@ -34,6 +34,22 @@ afterEach(async () => {
   for (const dir of dirs.splice(0)) dir.remove()
 })
 
+function sessionFor(account: string): Session {
+  return {
+    id: 'ses_1',
+    account,
+    hash: 'ab',
+    lastFour: '1234',
+    createdAt: noon,
+    expiresAt: noon + day,
+    revokedAt: null,
+    userAgent: null,
+    seenAt: noon,
+    idleMs: null,
+    elevatedUntil: null,
+  }
+}
+
 function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
   const { id, mode, hash, lastFour } = mintKey('live')
   return {
@@ -290,6 +306,33 @@ describeOnBoth('accounts and keys', (open) => {
     expect((await here.findKey(key.id))?.expiresAt).toBe(noon + 9)
   })
 
+  test('what is new is waited for by nobody: only what was known before is told of as changed', async () => {
+    const { accounts, whenAccountsChange } = await open(() => noon)
+    const told: string[] = []
+    let now = ''
+    whenAccountsChange(() => void told.push(now))
+    const does = async (name: string, act: () => unknown) => {
+      now = name
+      await act()
+    }
+    let account = ''
+    const [key, next] = [keyFor(''), keyFor('')]
+    await does(
+      'account',
+      async () => void ({ id: account } = await accounts.createAccount('anna@example.org')),
+    )
+    await does('key', () => accounts.insertKey({ ...key, account }))
+    await does('session', () => accounts.insertSession(sessionFor(account)))
+    expect(await accounts.findKey(key.id)).toMatchObject({ replacedBy: null })
+    expect(told).toEqual([])
+    await does('rotation', () => accounts.insertSuccessor({ ...next, account }, key.id))
+    expect(await accounts.findKey(key.id)).toMatchObject({ replacedBy: next.id })
+    await does('revocation', () => accounts.revokeKey(key.id, noon))
+    await does('sign-out', () => accounts.revokeSession('ses_1', noon))
+    await does('suspension', () => accounts.suspend(account))
+    expect(told).toEqual(['rotation', 'revocation', 'sign-out', 'suspension'])
+  })
+
   test('of twelve who open an account with one address one does', async () => {
     const { accounts } = await open(() => noon)
     const opened = await Promise.all(
@@ -322,19 +365,7 @@ describeOnBoth('accounts and keys', (open) => {
   test('a session comes back as it went in, until it is revoked', async () => {
     const { accounts } = await open(() => noon)
     const { id: account } = await accounts.createAccount('anna@example.org')
-    const session: Session = {
-      id: 'ses_1',
-      account,
-      hash: 'ab',
-      lastFour: '1234',
-      createdAt: noon,
-      expiresAt: noon + day,
-      revokedAt: null,
-      userAgent: null,
-      seenAt: noon,
-      idleMs: null,
-      elevatedUntil: null,
-    }
+    const session = sessionFor(account)
     expect(await accounts.findSession('ses_1')).toBeUndefined()
     await accounts.insertSession(session)
     expect(await accounts.findSession('ses_1')).toEqual(session)
