@@ -356,12 +356,12 @@ describe('the house', () => {
     expect(readers).toEqual([])
   })
 
-  test('S7 nothing evaluates text as code, or starts a process but this program as a worker', () => {
+  test('S7 nothing evaluates text as code, or starts a process but this program', () => {
     const suspicious = /\bBun\.spawn|\bchild_process\b|\beval\(|\bnew Function\(|\bvm\.run/
     // A release is built with git and xz; an upgrade asks the program that it has proven for its version.
     const starts = new Set([
       'build.ts',
-      'serve/workers/pool.ts',
+      'serve/processes.ts',
       'release/release.ts',
       'cli/commands/upgrade.ts',
     ])
@@ -398,7 +398,6 @@ describe('the house', () => {
     expect([...new Set(calls.map(({ file }) => file))]).toEqual([
       'egress/egress.ts',
       'providers/upstream.ts',
-      'serve/workers/worker.ts',
       'transport/bounded-body.ts',
     ])
   })
@@ -411,18 +410,6 @@ describe('the house', () => {
       )
       .filter(({ call }) => !/\.\.\.((this\.#)?routeTo\(|direct\b)/.test(call))
     expect(silent).toEqual([])
-  })
-
-  test('a worker knows no database: what it keeps, it asks of the process that does', () => {
-    // Types are of no use at run time, and the front belongs to the process of the ledger.
-    const reachable = reachableFrom(
-      'serve/workers/worker.ts',
-      Map.groupBy(
-        imports.filter(({ typeOnly }) => !typeOnly),
-        ({ from }) => from,
-      ),
-    )
-    expect([...reachable].filter((file) => roomOf(file) === 'store')).toEqual([])
   })
 
   test('no folder holds more than forty files', () => {

@@ -107,7 +107,7 @@ export function configFlags(invocation: Invocation): ConfigInputs['flags'] {
     data_dir: invocation.option('dataDir'),
     'server.host': invocation.option('host'),
     'server.port': invocation.option('port'),
-    'server.workers': invocation.option('workers'),
+    'server.processes': invocation.option('processes'),
   }
 }
 

@@ -1,7 +1,7 @@
 // The command line: names, options and help of all commands. What a command does is in commands/, loaded when it is
 // called.
 
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import {
   CommandFailure,
   type Context,
@@ -71,7 +71,6 @@ export function program(argv: readonly string[], io: Io): Command {
     return weir
   }
   serveCommand(weir, io)
-  workerCommand(weir, io)
   upkeepCommands(weir, io)
   deploymentCommands(weir, io)
   upgradeCommand(weir, io)
@@ -488,20 +487,14 @@ function serveCommand(weir: Command, io: Io): void {
     .description('run the gateway')
     .option('--host <address>', 'the address to listen on (127.0.0.1)')
     .option('--port <number>', 'the port to listen on (8787); 0 takes a free one')
-    .option(
-      '--workers <number>',
-      'processes that serve calls (1); auto is one for each core but one, at most 4',
-    )
+    .option('--processes <number>', 'equal gateways on one port (1); more than one needs store.url')
+    // Which of them this one is, said by the process that starts them.
+    .addOption(new Option('--process <number>').hideHelp())
+    // Earlier versions had it.
+    .addOption(new Option('--workers <number>').hideHelp())
     .action(async (...given: unknown[]) =>
       (await import('./commands/serve.ts')).serve(io, invocationOf(given)),
     )
-}
-
-/** Started by `serve` alone, over a connection that it inherits. */
-function workerCommand(weir: Command, io: Io): void {
-  weir
-    .command('worker', { hidden: true })
-    .action(async () => (await import('../serve/workers/worker.ts')).runWorker(io.clock))
 }
 
 function upkeepCommands(weir: Command, io: Io): void {

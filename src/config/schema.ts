@@ -17,7 +17,6 @@ import {
   note,
   section,
   whole,
-  wholeBetween,
 } from './fields.ts'
 import { hookSettings, maskSettings } from './guards.ts'
 import { alarmSettings, logExportSettings } from './operating.ts'
@@ -39,12 +38,11 @@ export const configSchema = z.strictObject({
   server: section({
     host: note(listenHost.default('127.0.0.1'), 'The address to listen on', { aliases: ['WEIR_HOST'] }),
     port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
-    workers: note(
-      z
-        .union([z.literal('auto'), wholeBetween(1, 64)], { error: 'must be a whole number, or auto' })
-        .default(1),
-      'Processes that serve calls, beside one that keeps the ledger where there are several (Linux); `auto` is one for ' +
-        'each core but one, at most 4',
+    processes: whole(
+      'Equal gateways of this machine on one port, started by one parent (Linux); more than one needs `store.url`',
+      1,
+      1,
+      64,
     ),
     public_url: note(
       baseUrl.optional(),

@@ -127,3 +127,8 @@ function kindOf(schema: z.core.$ZodType): SettingKind {
   if (schema instanceof z.ZodRecord) return 'structure'
   return 'text'
 }
+
+/** Settings that earlier versions had, and what takes their place. */
+export const replacedSettings: Readonly<Record<string, string>> = {
+  'server.workers': 'several processes are server.processes now, with store.url',
+}

@@ -188,7 +188,7 @@ export interface SettingsView {
 /** By provider. */
 export type RecentFigures = Readonly<Record<string, Pick<AnswerFigures, 'successRate' | 'p50Ms'>>>
 
-/** What the routes need that serve models: a process beside the ledger's has these alone. */
+/** What the routes need that serve models. */
 export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
   readonly log: Log
@@ -203,17 +203,15 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   /** What models can be called, and the providers that can answer now, by id: with a key, or found running. */
   readonly catalog: Catalog
   readonly answering: () => ReadonlySet<string>
-  /** How each provider that was asked has answered in the last hour, all processes together; half a minute old at most. */
-  readonly lastHour: () => Promise<RecentFigures>
+  /** How each provider that was asked has answered in the last hour; half a minute old at most. */
+  readonly lastHour: () => RecentFigures
   /** What users' requests may name. */
   readonly addressRules: AddressRules
 
   readonly chat: ChatParts
   readonly sockets: OpenSockets
-  /** Undefined in a process beside the ledger's. */
-  readonly background: BackgroundResponses | undefined
-  /** Undefined where workers serve. */
-  readonly itemConversations: ItemConversationStore | undefined
+  readonly background: BackgroundResponses
+  readonly itemConversations: ItemConversationStore
   readonly ledger: CallLedger
   readonly limiter: RequestLimiter
   /** Where keys are used from; undefined while nobody watches that. */
@@ -320,6 +318,16 @@ export interface McpAuthorization {
   }): Promise<string>
 }
 
+/** The processes that serve beside this one on its machine. Nothing rejects: one that does not answer is left out. */
+export interface Siblings {
+  /** Which of them this one is, from 1. */
+  readonly process: number
+  /** What each of the others counts of itself, in the text format of Prometheus. */
+  figures(): Promise<readonly { readonly process: number; readonly text: string }[]>
+  /** Has the others read their configuration again; resolves when they have, or soon. */
+  reload(): Promise<void>
+}
+
 /** Everything routes depend on; each handler names the part it needs. */
 export interface HttpParts extends ServingParts, IdentityServices, PaymentServices, WebhookServices {
   readonly accounts: AccountStore
@@ -340,6 +348,8 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly statements: StatementReader
   /** What has happened since the start. */
   readonly metrics: Pick<CallMetrics, 'text'>
+  /** The other processes of `server.processes`; undefined where this is the only one. */
+  readonly siblings: Siblings | undefined
   /** How the store is doing. Throws `store_unavailable`. */
   readonly figures: () => Awaitable<StoreFigures>
   readonly upkeep: Pick<UpkeepStore, 'findNote'>
@@ -357,8 +367,6 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly managementKeys: ManagementKeyStore
   readonly groups: GroupStore
   readonly leaks: Pick<KeyLeaks, 'onReport'>
-  /** Resolves when every process refuses what changes of accounts, keys and sessions have ended so far. */
-  readonly everyoneHeard: () => Promise<void>
   /** The calls in flight of an account, in the order they came. */
   readonly callsOf: (account: string) => Awaitable<readonly Readonly<LiveCall>[]>
   /** How many calls run at all gateways. Throws `store_unavailable`. */

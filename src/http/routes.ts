@@ -22,7 +22,7 @@ import {
   subscriptionHook,
 } from './payments/hooks.ts'
 import { createTopUp, getTopUp, redeemVoucher } from './payments/top-ups.ts'
-import type { HttpParts, ServingParts } from './parts.ts'
+import type { HttpParts } from './parts.ts'
 import { getHealth, getMetrics, getReadiness, listErrors } from './service/health.ts'
 import { listProviders } from './service/providers.ts'
 import {
@@ -73,8 +73,8 @@ import {
   openResponseSocket,
 } from './v1/responses-routes.ts'
 
-/** What serves models: all that a process beside the ledger's serves by itself. */
-export const serving: readonly Route<ServingParts>[] = [
+/** The API: every route that the documentation describes. */
+export const api: readonly Route[] = [
   createChatCompletion,
   createCompletion,
   createMessage,
@@ -103,11 +103,6 @@ export const serving: readonly Route<ServingParts>[] = [
   inAppOnly(listModels),
   inAppOnly(showModel),
   getHealth,
-]
-
-/** The API: every route that the documentation describes. */
-export const api: readonly Route[] = [
-  ...serving,
   getResponse,
   cancelResponse,
   deleteResponse,
@@ -192,13 +187,6 @@ const nowhere: Route = {
 /** The application: turns requests into responses without listening. Never throws. */
 export function createRoutes(parts: HttpParts) {
   return application(parts, [...routes, nowhere])
-}
-
-/** The same of a process that serves models alone: `elsewhere` answers whatever else is asked for. */
-export function createServingRoutes(parts: ServingParts, elsewhere: (request: Request) => Promise<Response>) {
-  const handle: Route<unknown>['handle'] = (_, { request }) => elsewhere(request)
-  const others: Route<unknown> = { method: 'ALL', path: '/*', handle, errors: errorsAt, skipsScheduler: true }
-  return application(parts, [...serving, { ...others, path: getReadiness.path, takesNoHost: true }, others])
 }
 
 /** The error shape for clients of an address that is not served. */

@@ -542,7 +542,7 @@ export class CallMetrics {
     this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + times)
   }
 
-  /** How late a timer of one of the processes was, milliseconds. */
+  /** How late a timer was, milliseconds. */
   countLoopDelay(ms: number): void {
     this.#loopDelays.observe(ms)
   }
@@ -596,7 +596,7 @@ export class CallMetrics {
       ]),
       ...histogramLines(
         'weir_event_loop_delay_seconds',
-        'How late timers of the processes were, looked at ten times a second.',
+        'How late timers were, looked at ten times a second.',
         [['', this.#loopDelays]],
       ),
       ...histogramLines('weir_commit_seconds', 'How long commits of the ledger have taken.', [
@@ -605,12 +605,8 @@ export class CallMetrics {
       ...histogramLines('weir_sync_seconds', 'How long the disk has taken to keep commits.', [
         ['', measured.syncs],
       ]),
-      ...families.flatMap(({ name, help, type, samples }) => [
-        ...headOf(name, help, type),
-        ...samples.map(({ labels = {}, value }) => series(name, labels, value)),
-      ]),
     ]
-    return `${lines.join('\n')}\n`
+    return `${lines.join('\n')}\n${familiesText(families)}`
   }
 
   #attemptLines(served: readonly Tally[]): string[] {
@@ -643,6 +639,40 @@ export class CallMetrics {
     this.#models.add(model)
     return model
   }
+}
+
+/** Figures as text, each name with its head. */
+export function familiesText(families: readonly MetricFamily[]): string {
+  const lines = families.flatMap(({ name, help, type, samples }) => [
+    ...headOf(name, help, type),
+    ...samples.map(({ labels = {}, value }) => series(name, labels, value)),
+  ])
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+/**
+ * The texts of several processes as one: each series with the number of its process as a label, so that none is taken for
+ * another's and their sum is that of all.
+ */
+export function joinFigures(all: readonly { readonly process: number; readonly text: string }[]): string {
+  const joined = new Map<string, string[]>()
+  for (const { process, text } of all.toSorted((a, b) => a.process - b.process)) {
+    let lines: string[] = []
+    for (const line of text.split('\n')) {
+      if (line.startsWith('# HELP ')) {
+        lines = joined.get(line) ?? []
+        joined.set(line, lines)
+      } else if (!line.startsWith('#') && line !== '') {
+        const at = line.search(/[{ ]/)
+        const others = line[at] === '{' ? `,${line.slice(at + 1)}` : `}${line.slice(at)}`
+        lines.push(`${line.slice(0, at)}{process="${process}"${others}`)
+      } else if (line !== '' && lines.length === 0) lines.push(line)
+    }
+  }
+  return [...joined]
+    .flatMap(([head, lines]) => [head, ...lines])
+    .map((line) => `${line}\n`)
+    .join('')
 }
 
 /** How many values there were up to each bound. */

@@ -40,6 +40,8 @@ export interface LogParts {
   readonly clock: () => number
   /** Secrets of this process, replaced wherever they occur. */
   readonly secrets: readonly string[]
+  /** What every line says of this process. */
+  readonly about?: LogFields
 }
 
 const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
@@ -52,7 +54,7 @@ const maxWaitingBytes = 4 * 1024 * 1024
  * The log of one gateway. Uses LogTape's formatters but not its global registry of loggers: two gateways in one test
  * would write into each other's log.
  */
-export function createLog(settings: LogSettings, { sink, clock, secrets }: LogParts): ProcessLog {
+export function createLog(settings: LogSettings, { sink, clock, secrets, about }: LogParts): ProcessLog {
   const known = new Set(secrets)
   let redactor = createRedactor({ secrets, prompts: settings.prompts })
   const format = formatterFor(settings.format, sink.terminal)
@@ -72,7 +74,7 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
     const at = clock()
     sink.write(() => {
       const clean = redactor.text(message)
-      const properties = redactor.value(fields)
+      const properties = redactor.value(about === undefined ? fields : { ...about, ...fields })
       return format(level, clean, isFields(properties) ? properties : { fields: properties }, at)
     })
   }

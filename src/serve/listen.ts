@@ -4,102 +4,45 @@ import type { SocketEvents } from '../http/intake/sockets.ts'
 import type { Log } from '../observe/log.ts'
 import type { Store } from '../store/store.ts'
 import { listenAddress } from './banner.ts'
-import type { ListeningServer } from './gateway/process.ts'
-import type { GatewayCore } from './gateway/gateway.ts'
+import type { Gateway } from './gateway/gateway.ts'
 
 export type Server = ReturnType<typeof Bun.serve>
 
-interface Address {
-  readonly port: number
-  /** Whether other processes of this gateway listen on the same port. */
-  readonly shared: boolean
-}
-
-/** Throws the runtime's error if it cannot listen; see `listenFault`. */
+/** Throws an error that says why the address cannot be listened on. `port` says whether others share it. */
 export function listen(
   { server }: Pick<Config, 'server'>,
-  { fetch }: Pick<GatewayCore, 'fetch'>,
-  { port, shared }: Address,
+  { fetch }: Pick<Gateway, 'fetch'>,
+  port: 'own' | 'shared',
 ): Server {
-  return Bun.serve({
-    hostname: server.host,
-    port,
-    // Otherwise a second gateway would share the port unnoticed.
-    reusePort: shared,
-    ...common,
-    idleTimeout: idleSeconds({ server }),
-    fetch,
-    websocket: {
-      // Its clients answer the runtime's pings.
-      idleTimeout: Math.max(socketIdleSeconds, idleSeconds({ server })),
-      maxPayloadLength: server.max_body_bytes,
-      open: (socket: ServerWebSocket<SocketEvents>) => socket.data.onOpen(socket),
-      message: (socket: ServerWebSocket<SocketEvents>, data) => socket.data.onMessage(data),
-      drain: (socket: ServerWebSocket<SocketEvents>) => socket.data.onDrain(),
-      close: (socket: ServerWebSocket<SocketEvents>) => socket.data.onClose(),
-    },
-  })
+  const idleTimeout = Math.round(server.idle_timeout_ms / 1000)
+  try {
+    return Bun.serve({
+      hostname: server.host,
+      port: server.port,
+      // Otherwise a second gateway would share the port unnoticed.
+      reusePort: port === 'shared',
+      development: false,
+      // The routes limit bodies themselves and answer with our error format; Bun would answer without a body.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      idleTimeout,
+      fetch,
+      websocket: {
+        // Its clients answer the runtime's pings.
+        idleTimeout: Math.max(socketIdleSeconds, idleTimeout),
+        maxPayloadLength: server.max_body_bytes,
+        open: (socket: ServerWebSocket<SocketEvents>) => socket.data.onOpen(socket),
+        message: (socket: ServerWebSocket<SocketEvents>, data) => socket.data.onMessage(data),
+        drain: (socket: ServerWebSocket<SocketEvents>) => socket.data.onDrain(),
+        close: (socket: ServerWebSocket<SocketEvents>) => socket.data.onClose(),
+      },
+    })
+  } catch (cause) {
+    throw listenFault(server, cause)
+  }
 }
 
 /** A client that answers no ping for so long is gone. */
 const socketIdleSeconds = 60
-
-/** Listens on a Unix socket, for other processes of this gateway. */
-export function listenOnSocket({ fetch }: Pick<GatewayCore, 'fetch'>, path: string): Server {
-  // No idle timeout: slow answers must not be cut off, and `server.timeout` has no effect on Unix sockets. The clients
-  // have deadlines of their own. Bun's types lack this option for Unix sockets.
-  const options: Parameters<typeof Bun.serve>[0] = {
-    unix: path,
-    ...common,
-    fetch,
-  }
-  return Bun.serve(Object.assign(options, { idleTimeout: 0 }))
-}
-
-/** How long a connection may be idle. */
-export function idleSeconds({ server }: Pick<Config, 'server'>): number {
-  return Math.round(server.idle_timeout_ms / 1000)
-}
-
-const common = {
-  development: false,
-  // The routes limit bodies themselves and answer with our error format; Bun would answer without a body.
-  maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-}
-
-// Takes the requests of clients: in this process, or in workers.
-
-export interface Front {
-  readonly listening: ListeningServer
-  /** Finishes the calls in flight, then closes the store. */
-  stop(): Promise<void>
-  /** Stops at once, after a failed start. */
-  close(): Promise<void>
-}
-
-/** A gateway of this process, and what has to be ended with it. */
-export interface ServedGateway {
-  readonly config: Config
-  readonly log: Log
-  readonly gateway: GatewayCore
-  readonly store: Pick<Store, 'close'>
-}
-
-/** Serves in this process. Throws an error that says why the address cannot be listened on. */
-export function serveAlone(served: ServedGateway): Front {
-  const { config, gateway } = served
-  const { port } = config.server
-  try {
-    const server = listen(config, gateway, { port, shared: false })
-    return {
-      listening: server,
-      stop: () => stopServing(served, server),
-      close: () => server.stop(true),
-    }
-  } catch (cause) {
-    throw listenFault(config.server, cause)
-  }
-}
 
 // Explains why the address cannot be listened on, and what to do about it.
 
@@ -122,6 +65,14 @@ export function listenFault(
 }
 
 // Graceful shutdown: calls in flight are finished or settled.
+
+/** A gateway of this process, and what has to be ended with it. */
+interface ServedGateway {
+  readonly config: Config
+  readonly log: Log
+  readonly gateway: Gateway
+  readonly store: Pick<Store, 'close'>
+}
 
 /**
  * First readiness is withdrawn. Calls in flight end by themselves, or at the deadline with an error and a settled

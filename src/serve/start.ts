@@ -5,7 +5,7 @@ import type { Environment } from '../config/read/environment.ts'
 import { formatUsd } from '../credits/money.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
-import type { Log, ProcessLog } from '../observe/log.ts'
+import type { ProcessLog } from '../observe/log.ts'
 import { watchLoop } from '../observe/memory.ts'
 import { openTraces } from '../observe/traces.ts'
 import { endInterrupted } from '../responses/background.ts'
@@ -14,35 +14,52 @@ import type { Store } from '../store/store.ts'
 import { type StartFacts, startFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
 import { Discovery, type Live, liveAtStart, liveOf, unsoldModels, watchServers } from './gateway/catalog.ts'
-import { configAtStart, consoleSettingsOf } from './gateway/configuration.ts'
-import type { ListeningServer } from './gateway/process.ts'
+import { asStarted, configAtStart, consoleSettingsOf } from './gateway/configuration.ts'
+import type { Siblings } from '../http/parts.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import { sweepPayments } from './gateway/payments.ts'
-import { type Front, serveAlone } from './listen.ts'
+import { listen, type Server, stopServing } from './listen.ts'
 import { version } from '../version.ts'
-import { workerCount } from './relaunch.ts'
 import { announceServer, withdrawServer } from './running-server.ts'
 
-interface RunningGateway {
+export interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile' | 'ownerFile'>
   /** Reads the configuration again. Rejects with GatewayError and its faults; then the one in force stays. */
   reloadConfig(): Promise<unknown>
   /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
   stop(): Promise<void>
+  /** Resolves with the reason if it cannot serve any more. */
+  readonly failed?: Promise<Error>
+}
+
+/** One of several processes on a port, as its parent has started it. */
+export interface ServingPlace {
+  /** The configuration of the parent: what needs a restart is that of all, whatever the file says by now. */
+  readonly started: Config
+  readonly siblings: Siblings
+  /** The name in holds of the process in whose place this one is; it has ended. */
+  readonly succeeds: string | undefined
+}
+
+/** A gateway of this process, for those beside it. */
+interface StartedGateway extends RunningGateway, Pick<Gateway, 'ownFigures'> {
+  /** Its name in holds. */
+  readonly owner: string
 }
 
 /**
  * Opens the store, serves, and resolves with the facts for the banner. `reread` has the configuration, and reads it
- * again; `env` is for workers. Rejects with ConfigurationFaulty where what is kept of it does not fit.
+ * again; `env` is for traces; `place` is left out where this process is the only one. Rejects with ConfigurationFaulty
+ * where what is kept of the configuration does not fit.
  */
 export async function startGateway(
   reread: RereadConfig,
   log: ProcessLog,
   env: Environment = {},
-): Promise<RunningGateway> {
-  const { config: read } = reread.inForce()
-  const count = workerCount(read)
-  const workers = count === 1 ? undefined : new (await import('./workers/pool.ts')).WorkerPool()
+  place?: ServingPlace,
+): Promise<StartedGateway> {
+  const inPlace = (config: Config) => (place === undefined ? config : asStarted(place.started, config))
+  const read = inPlace(reread.inForce().config)
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   let inFlight: Gateway['inFlight'] | undefined
   const store = await openStoreIn(storePlace(read), {
@@ -53,6 +70,8 @@ export async function startGateway(
     },
     clock: Date.now,
     serveAs: owner,
+    isLocked: place !== undefined,
+    succeeds: place?.succeeds,
     group: groupLimits(read),
     clockBackMs: read.ledger.clock_back_ms,
     notice: (message, facts) => log.warn(message, facts),
@@ -65,18 +84,16 @@ export async function startGateway(
       log.error(message, { error })
       process.exit(1)
     },
-    lives: (name) => workers?.isAlive(name) ?? false,
     isRunning: (call) => inFlight?.has(call) ?? false,
   })
   const kept = consoleSettingsOf(store.settings, read)
   let config: Config
   try {
-    config = await configAtStart(reread, kept, log)
+    config = inPlace(await configAtStart(reread, kept, log))
   } catch (error) {
     await store.close()
     throw error
   }
-  if (workers) store.whenAccountsChange(() => workers.accountsChanged())
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const recovered = await store.ledger.recover(Date.now())
@@ -90,10 +107,9 @@ export async function startGateway(
   for (const { name, problem } of unsoldModels(config, live.catalog))
     log.warn('configuration', { name, problem })
   const traces = await openTraces(env, { version, log, usd: formatUsd })
-  let listening: ListeningServer | undefined
+  let listening: Server | undefined
   const gateway = createGateway({
-    // Workers handle CORS themselves.
-    config: workers ? { ...config, server: { ...config.server, cors_origins: [] } } : config,
+    config,
     reread,
     kept,
     store,
@@ -103,29 +119,18 @@ export async function startGateway(
     clock: Date.now,
     server: () => listening,
     traces,
-    workers: workers?.views,
+    siblings: place?.siblings,
   })
   inFlight = gateway.inFlight
-  let front: Front
+  let server: Server
   try {
-    const served = { config, log, store, gateway }
-    const onListening = (server: ListeningServer) => void (listening = server)
-    front = workers
-      ? await (
-          await import('./workers/pool.ts')
-        ).serveWithWorkers(
-          { ...served, env, clock: Date.now, catalog: live.file },
-          workers,
-          count,
-          onListening,
-        )
-      : serveAlone(served)
+    server = listen(config, gateway, place === undefined ? 'own' : 'shared')
   } catch (error) {
     await store.close()
     throw error
   }
-  listening = front.listening
-  const port = listening.port ?? config.server.port
+  listening = server
+  const port = server.port ?? config.server.port
   try {
     // Only after the port is ours: if the start failed later, the key would never be shown.
     const ownerKey = await firstRun(
@@ -142,13 +147,11 @@ export async function startGateway(
     const discovery = new Discovery(() => live.config, port)
     const servers = await discovery.scan()
     if (servers.length > 0) Object.assign(live, liveOf(live.config, servers, live.file))
-    workers?.setLocalServers(servers)
     const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) => {
       log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length })
-      workers?.setLocalServers(live.servers)
     })
     const leaveMemory = gateway.memory.watch()
-    const leaveLoop = watchLoop(gateway.shared.ended.countLoopDelay)
+    const leaveLoop = watchLoop(gateway.ended.countLoopDelay)
     const sweep = startSweep({
       ledger: store.ledger,
       forgetful: [
@@ -175,12 +178,14 @@ export async function startGateway(
     const notifying = gateway.notify()
     const database = read.store.url === undefined ? undefined : store.path
     const facts = { ...startFacts(config, port, live, ownerKey), database }
-    announce(config, log, facts.baseUrl)
+    if (place === undefined) announceServer(config, log, facts.baseUrl)
     return {
       facts,
-      reloadConfig: () => gateway.configuration.reload(false),
+      reloadConfig: () => gateway.configuration.readAgain(false),
+      ownFigures: gateway.ownFigures,
+      owner,
       stop: async () => {
-        withdraw(config, log)
+        if (place === undefined) withdrawServer(config, log)
         watch.stop()
         sweep.stop()
         clearInterval(refreshing)
@@ -188,13 +193,13 @@ export async function startGateway(
         notifying.stop()
         leaveMemory()
         leaveLoop()
-        await front.stop()
+        await stopServing({ config, log, store, gateway }, server)
         await traces?.close()
       },
     }
   } catch (error) {
     // A failed start must not serve: nobody has seen its banner or key.
-    await front.close()
+    await server.stop(true)
     await store.close()
     throw error
   }
@@ -208,24 +213,6 @@ function refreshAccounts(store: Store): void {
   try {
     store.refreshAccounts()
   } catch {}
-}
-
-/** If it fails, commands use the configured address; the start goes on. */
-function announce({ data_dir }: Config, log: Log, baseUrl: string): void {
-  try {
-    announceServer(data_dir, baseUrl)
-  } catch (error) {
-    log.warn('commands will not find this server by its data directory', { error })
-  }
-}
-
-/** If it fails, what stays behind names a server that is not alive, which commands find out. */
-function withdraw({ data_dir }: Config, log: Log): void {
-  try {
-    withdrawServer(data_dir)
-  } catch (error) {
-    log.warn('the file with the address of this server could not be removed', { error })
-  }
 }
 
 /** How long commands of a group may be decided where nothing is locked meanwhile, milliseconds. */

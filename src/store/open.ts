@@ -57,9 +57,11 @@ export interface StoreOptions {
    * leaves it out.
    */
   readonly serveAs?: string
-  /** Whether a process that serves calls beside this one is alive, by its name in holds. None is, if left out. */
-  readonly lives?: (owner: string) => boolean
-  /** Whether a call is in flight in this process, or in one that lives: no clock ends it. None is, if left out. */
+  /** Whether the parent of this process has the lock of the data directory; only where everything is kept on a server. */
+  readonly isLocked?: boolean
+  /** The name in holds of a process that was seen to end, and in whose place this one is; the same. */
+  readonly succeeds?: string | undefined
+  /** Whether a call is in flight in this process: no clock ends it. None is, if left out. */
   readonly isRunning?: (call: string) => boolean
   /** Called with messages for the operator, and the names of files that were set aside. */
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
@@ -128,7 +130,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const database = openDatabase(dataDir, clock())
   const path = databasePath(dataDir)
   // With the lock, every earlier server is known to be dead; without it none is.
-  const isDead = (owner: string) => lock !== undefined && owner !== serveAs && options.lives?.(owner) !== true
+  const isDead = (owner: string) => lock !== undefined && owner !== serveAs
   const anchors = new Anchors(anchorsBeside(path), clock, (head) =>
     options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
   )

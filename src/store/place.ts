@@ -29,7 +29,7 @@ export async function openStoreIn({ dataDir, server }: StorePlace, options: Stor
 async function openOnServer(dataDir: string, server: DatabaseServer, options: StoreOptions): Promise<Store> {
   const { serveAs: owner, clock, notice, clockBackMs = defaultClockBackMs } = options
   const serves = owner !== undefined
-  const lock = serves ? lockFor(dataDir, options) : undefined
+  const lock = serves && options.isLocked !== true ? lockFor(dataDir, options) : undefined
   try {
     const { makeReady } = await import('./postgres/migrate.ts')
     const { isNew, ledgerTime } = await makeReady(server, { clock, serves, notice })

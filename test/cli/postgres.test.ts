@@ -20,7 +20,8 @@ describe('with store.url', () => {
     ['ledger accept --reason because', 'nothing to accept'],
     ['accounts list', 'cannot be reached'],
     ['accounts create --email a@example.org', 'cannot be reached'],
-    ['serve --workers 2', 'server.workers: must be 1 with store.url'],
+    ['serve --workers 2', '--workers is gone: several processes are --processes now, with store.url'],
+    ['serve --process 2', '--process is said by weir serve alone'],
     ['doctor', 'postgresql'],
   ])('weir %s says what to do, without the password, and makes no database', async (command, text) => {
     const { code, out, err } = await run({ cwd: dir.path, env }, ...command.split(' '))

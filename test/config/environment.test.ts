@@ -143,6 +143,7 @@ const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'alarms.mail': { WEIR_MAIL_SMTP_URL: 'smtp://mail.example', WEIR_MAIL_FROM: 'weir@example.org' },
   'store.password': store,
   'store.ca': store,
+  'server.processes': store,
   'mail.smtp_url': { WEIR_MAIL_FROM: 'weir@example.org' },
   'payments.razorpay.key_id': { ...razorpay, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
   'payments.razorpay.key_secret': { ...razorpay, ...razorpayKey },

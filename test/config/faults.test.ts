@@ -17,9 +17,14 @@ models:
   - id: nameless
 search: { backend: tavily }
 `
-    const result = load({ yaml, env: { WEIR_LOG_LEVEL: 'loud' }, flags: { 'server.port': 'many' } })
+    const result = load({
+      yaml,
+      env: { WEIR_LOG_LEVEL: 'loud', WEIR_SERVER_WORKERS: '2' },
+      flags: { 'server.port': 'many' },
+    })
     if (result.kind === 'loaded') throw new Error('it was taken for good')
     expect(renderFaults(result.faults).split('\n')).toEqual([
+      '  WEIR_SERVER_WORKERS: server.workers: unknown key: several processes are server.processes now, with store.url',
       '  --port: server.port: must be a number, not "many"',
       '  WEIR_LOG_LEVEL: log.level: must be one of debug, info, warn, error, not "loud"',
       '  weir.yaml:1: serve: unknown key; did you mean server?',
@@ -52,8 +57,11 @@ search: { backend: tavily }
     ['server: { port: 70000 }', 'server.port: must be at most 65535, not 70000'],
     ['server: { port: 1.5 }', 'server.port: must be a whole number, not 1.5'],
     ['server: 5', 'server: must be a mapping, not 5'],
-    ['server: { workers: two }', 'server.workers: must be a whole number, or auto, not "two"'],
-    ['server: { workers: 100 }', 'server.workers: must be at most 64, not 100'],
+    ['server: { processes: 0 }', 'server.processes: must be at least 1, not 0'],
+    [
+      'server: { workers: 2 }',
+      'server.workers: unknown key: several processes are server.processes now, with store.url',
+    ],
     ['secrets: { master_key: 5 }', 'secrets.master_key: must be text, or a list of it'],
     ['providers: { openai: { api_key: 5 } }', 'providers.openai.api_key: must be text, or a list of it'],
     ['models: { a: 1 }', 'models: must be a list, not {"a":1}'],
@@ -191,8 +199,8 @@ search: { backend: tavily }
     ],
     ['store: { ca: /etc/ca.pem }', 'store.ca: says nothing without store.url'],
     [
-      'store: { url: "postgres://weir@db.example/weir" }\nserver: { workers: auto }',
-      'server.workers: must be 1 with store.url: on PostgreSQL several gateways run beside each other instead',
+      'server: { processes: 2 }',
+      'server.processes: must be 1 without store.url, as one process alone writes a database of SQLite: leave it at 1, or move to PostgreSQL (weir ledger move)',
     ],
     [
       'ledger: { lease_ms: 4000 }',

@@ -45,7 +45,7 @@ function commandsPage(): string {
     input: async () => '',
   }
   const weir = program([], io)
-  const all = leavesOf(weir, '').filter(({ name }) => name !== 'worker')
+  const all = leavesOf(weir, '')
   const groups = Map.groupBy(all, ({ name }) => name.split(' ')[0]!)
   const sections = [...groups].map(
     ([name, commands]) =>
@@ -70,7 +70,7 @@ function commandText(name: string, command: Command): string {
   const args = command.registeredArguments.map((argument) => argumentText(argument)).join('')
   const lines = [
     ...command.registeredArguments.map((argument) => `- \`${argument.name()}\`: ${argument.description}`),
-    ...command.options.map((option) => optionText(option)),
+    ...command.options.filter(({ hidden }) => !hidden).map((option) => optionText(option)),
   ]
   return `**\`weir ${name}${args}\`**: ${command.description()}.${lines.length === 0 ? '' : `\n\n${lines.join('\n')}`}`
 }
@@ -107,7 +107,7 @@ async function metricsPage(): Promise<string> {
   )
   return `# Metrics
 
-\`GET /metrics\` has these figures in Prometheus' text format, of all processes together. It takes a management key. [Metrics, logs and alerts](monitoring.md) says how to collect them.
+\`GET /metrics\` has these figures in Prometheus' text format, those of each process where there are several. It takes a management key. [Metrics, logs and alerts](monitoring.md) says how to collect them.
 
 ${figures.join('\n')}
 `

@@ -20,8 +20,6 @@ export interface KillOptions {
   readonly seed: number
   /** The longest time between two kills at random instants. */
   readonly pauseMs: number
-  /** Processes that serve, beside that of the ledger where there are several: then it is often one of them that dies. */
-  readonly workers?: number
   /** A third of the clients ask over sockets, a third in the background. */
   readonly responses?: boolean
   readonly tell?: (line: string) => void
@@ -72,13 +70,11 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   const stream = `stream: { checkpoint_tokens: ${checkpoint.tokens}, checkpoint_ms: ${checkpoint.ms} }`
   const tools = startToolServers()
   const config = configOf(provider, stream + tools.config)
-  const { workers = 1 } = options
   const start = (failpoint?: string) =>
     startWeir({
       config,
       dataDir: home.path,
       env: failpoint ? { WEIR_TEST_FAILPOINT: failpoint } : {},
-      args: ['--workers', String(workers)],
     })
   const plans = plansOf(options, random)
   const deaths: Death[] = []
@@ -92,11 +88,6 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   try {
     load.run()
     for (const [number, plan] of plans.entries()) {
-      if (workers > 1) {
-        const tookMs = await deathOfWorker(weir, plan, home.path, random)
-        slowestRecoveryMs = Math.max(slowestRecoveryMs, tookMs)
-        if (tookMs > recoveryMs) late.push(`kill ${number}: a worker's calls are open after ${recoveryMs} ms`)
-      }
       let output = await death(weir, plan)
       const killedAt = Date.now()
       await weir.stop()
@@ -156,33 +147,6 @@ async function death(weir: RunningWeir, { serving, afterMs }: DeathPlan): Promis
   return weir.output()
 }
 
-/**
- * Waits for the death of a worker, or kills one; gives the milliseconds until its calls were ended while the others went
- * on. 0 where it is the process of the ledger that died.
- */
-async function deathOfWorker(
-  weir: RunningWeir,
-  { serving, starting, afterMs }: DeathPlan,
-  dataDir: string,
-  random: Random,
-): Promise<number> {
-  // What the next start is to find open, nobody may end before.
-  if (starting !== undefined) return 0
-  if (serving === undefined) {
-    // Every second kill at any moment is that of the whole.
-    if (random.oneIn(2)) return 0
-    await Bun.sleep(afterMs)
-    const children = readFileSync(`/proc/${weir.pid}/task/${weir.pid}/children`, 'utf8')
-    const pids = children.split(' ').map(Number).filter(Boolean)
-    if (pids.length === 0) return 0
-    process.kill(random.pick(pids), 'SIGKILL')
-  } else if (!(await reached(weir, serving))) return 0
-  const diedAt = Date.now()
-  const tookMs = await recovered(dataDir, diedAt, () => isAlive(weir))
-  // Where it was the ledger's process that died, its successor recovers.
-  return isAlive(weir) ? tookMs : 0
-}
-
 /** Of a process that is gone, as of one that nobody has waited for. */
 function statusOf(pid: number): string {
   try {
@@ -203,7 +167,7 @@ async function deathAtStart(starting: Promise<RunningWeir>): Promise<string> {
   }
 }
 
-/** Resolves when a process, of the ledger or a worker, has died at the armed failpoint, or after a time: with whether one has. */
+/** Resolves when it has died at the armed failpoint, or after a time: with whether one has. */
 async function reached(weir: RunningWeir, serving: string): Promise<boolean> {
   const deadline = performance.now() + reachMs
   const line = `failpoint ${serving.split(':')[0]!} `
@@ -220,15 +184,14 @@ function victimOf(cause: Death['cause'], output: string): string | undefined {
   return new RegExp(`^failpoint ${cause} (.+)$`, 'm').exec(output)?.[1]
 }
 
-/** Milliseconds until no call of the killed process is open any more; `mayEnd` says no when nobody is left to end them. */
-async function recovered(dataDir: string, killedAt: number, mayEnd = () => true): Promise<number> {
+/** Milliseconds until no call of the killed process is open any more. */
+async function recovered(dataDir: string, killedAt: number): Promise<number> {
   const started = performance.now()
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true })
   try {
     database.run('PRAGMA busy_timeout = 1000')
     const open = database.prepare<{ open: number }, [number]>(openCalls)
-    while (mayEnd() && open.get(killedAt)!.open > 0 && performance.now() - started <= recoveryMs)
-      await Bun.sleep(10)
+    while (open.get(killedAt)!.open > 0 && performance.now() - started <= recoveryMs) await Bun.sleep(10)
     return performance.now() - started
   } finally {
     database.close()

@@ -1,4 +1,4 @@
-// The long run: `bun test/kill/run.ts --kills 1000 [--lanes 50] [--seed 1] [--pause 800] [--workers 2] [--responses]`. Two of three kills are at a named
+// The long run: `bun test/kill/run.ts --kills 1000 [--lanes 50] [--seed 1] [--pause 800] [--responses]`. Two of three kills are at a named
 // failpoint, each in its turn. Prints a row for each and the figures; exit 1 when a promise was broken or a point was
 // not reached.
 
@@ -11,7 +11,6 @@ const { values } = parseArgs({
     lanes: { type: 'string', default: '50' },
     seed: { type: 'string', default: '1' },
     pause: { type: 'string', default: '800' },
-    workers: { type: 'string', default: '1' },
     responses: { type: 'boolean', default: false },
   },
 })
@@ -21,7 +20,6 @@ const report = await killAgainAndAgain({
   lanes: Number(values.lanes),
   seed: Number(values.seed),
   pauseMs: Number(values.pause),
-  workers: Number(values.workers),
   responses: values.responses,
   tell: say,
 })

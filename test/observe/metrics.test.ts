@@ -5,6 +5,7 @@ import {
   CallMetrics,
   type EndedCall,
   Histogram,
+  joinFigures,
   type RequestLogRow,
 } from '../../src/observe/call-log.ts'
 import { logRowOf } from '../store/calls/support.ts'
@@ -130,4 +131,27 @@ describe('metrics of calls', () => {
       'weir_refusals_total{code="invalid_api_key"} 1',
     ])
   })
+})
+
+test('the figures of several processes are one text: each name once, each series with its process', () => {
+  const text = (value: number) =>
+    `# HELP weir_a A.\n# TYPE weir_a gauge\nweir_a ${value}\n# HELP weir_b B, {c} d.\n# TYPE weir_b counter\nweir_b{of="x, {y} 1"} ${value}\n`
+  expect(
+    joinFigures([
+      { process: 2, text: text(2) },
+      { process: 1, text: text(1) },
+    ]),
+  ).toBe(
+    [
+      '# HELP weir_a A.',
+      '# TYPE weir_a gauge',
+      'weir_a{process="1"} 1',
+      'weir_a{process="2"} 2',
+      '# HELP weir_b B, {c} d.',
+      '# TYPE weir_b counter',
+      'weir_b{process="1",of="x, {y} 1"} 1',
+      'weir_b{process="2",of="x, {y} 1"} 2',
+      '',
+    ].join('\n'),
+  )
 })

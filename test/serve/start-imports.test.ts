@@ -64,7 +64,7 @@ test.each([
   ['its documentation', /^src\/http\/docs\/|documentation\.ts$/],
   ['schemas of its documentation', /(answer|models)-schema\.ts$|openai-completions\/schema\.ts$/],
   ['other commands', /^src\/cli\/commands\/(?!serve\.ts$)/],
-  ['worker processes', /^src\/serve\/workers\//],
+  ['what starts several processes', /^src\/serve\/processes\.ts$/],
   ['the simulated provider', /^src\/providers\/simulator\/(?!abilities\.ts$)/],
   ["Apple's notifications", /^src\/payments\/apple\.ts$/],
 ])('the gateway starts without %s', (_, unwanted) => {

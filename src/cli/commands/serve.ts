@@ -7,6 +7,7 @@ import { createLog, type Log, type ProcessLog, standardErrorSink } from '../../o
 import { baseUrlOf, renderBanner, type StartFacts, startFactsJson } from '../../serve/banner.ts'
 import { endSoon, outliveRejections } from '../../serve/listen.ts'
 import { runningServer } from '../../serve/running-server.ts'
+import type { ServingPlace, RunningGateway } from '../../serve/start.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import {
   CommandFailure,
@@ -17,25 +18,22 @@ import {
   type Invocation,
   type Io,
   print,
+  usageFault,
 } from '../context.ts'
 import { isOnThisMachine } from '../gateway-address.ts'
 
-/** Runs the gateway until a signal stops it. */
+/** Runs the gateway until a signal stops it: in this process, or in several whose parent it is. */
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
+  if (invocation.option('workers') !== undefined)
+    throw usageFault('--workers is gone: several processes are --processes now, with store.url')
   const context = await contextFor(io, invocation)
+  const number = invocation.option('process')
+  if (number !== undefined) return serveBeside(context, invocation, Number(number))
   const log = await logOf(context)
   outliveRejections(log)
   // A closed terminal sends SIGHUP, which must not end running calls: only SIGTERM and SIGINT stop the gateway.
   const reload = Promise.withResolvers<() => Promise<void>>()
   process.on('SIGHUP', () => void reload.promise.then((act) => act()))
-  const { startGateway } = await import('../../serve/start.ts')
-  const { ConfigurationFaulty } = await import('../../serve/gateway/configuration.ts')
-  const { rereadConfig } = await import('../../config/config.ts')
-  const read = rereadConfig(context.loaded, {
-    flags: configFlags(invocation),
-    env: context.env,
-    cwd: io.cwd,
-  })
   // Before the start: clients are served as soon as the port is there.
   const stopped = stopSignal(log)
   // Its clients do not depend on whoever reads the banner.
@@ -45,10 +43,10 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
       error,
     }),
   )
-  const gateway = await startGateway(read, log, context.env).catch((error: unknown) => {
-    if (!(error instanceof ConfigurationFaulty)) throw error
-    throw new CommandFailure(error.message, exitCodes.badConfiguration)
-  })
+  const gateway =
+    context.config.server.processes === 1
+      ? await startHere(context, invocation, log)
+      : await startSeveral(context, log)
   // Start-up garbage would otherwise stay until the first burst of calls.
   Bun.gc(true)
   reload.resolve(() => reloadOnSignal(gateway, log))
@@ -59,9 +57,57 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
     ownerFile: undefined,
   })
   io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
-  await stopped
+  const failure = await Promise.race([stopped, ...(gateway.failed ? [gateway.failed] : [])])
+  await gateway.stop()
+  if (failure !== undefined) throw failure
+  log.info('stopped')
+  endSoon()
+}
+
+async function startHere(context: Context, invocation: Invocation, log: ProcessLog, place?: ServingPlace) {
+  const { startGateway } = await import('../../serve/start.ts')
+  const { ConfigurationFaulty } = await import('../../serve/gateway/configuration.ts')
+  const { rereadConfig } = await import('../../config/config.ts')
+  const read = rereadConfig(context.loaded, {
+    flags: configFlags(invocation),
+    env: context.env,
+    cwd: context.io.cwd,
+  })
+  return startGateway(read, log, context.env, place).catch((error: unknown) => {
+    if (!(error instanceof ConfigurationFaulty)) throw error
+    throw new CommandFailure(error.message, exitCodes.badConfiguration)
+  })
+}
+
+async function startSeveral({ config, env, io }: Context, log: Log): Promise<RunningGateway> {
+  const { startProcesses, StartFailed } = await import('../../serve/processes.ts')
+  return startProcesses(config, { log, env, clock: io.clock }).catch((error: unknown) => {
+    if (error instanceof StartFailed && error.exitCode === exitCodes.badConfiguration)
+      throw new CommandFailure(error.message, exitCodes.badConfiguration)
+    throw error
+  })
+}
+
+/** Serves as one of several processes, for the parent that has started it. */
+async function serveBeside(context: Context, invocation: Invocation, number: number): Promise<void> {
+  const { parentOf } = await import('../../serve/processes.ts')
+  const parent = await parentOf(number)
+  const log = await logOf(context, number)
+  outliveRejections(log)
+  const gateway = await startHere(context, invocation, log, parent.place).catch((error: unknown) => {
+    parent.fail(error, error instanceof CommandFailure ? error.exitCode : undefined)
+    throw error
+  })
+  Bun.gc(true)
+  parent.serve(gateway, {
+    reload: () => reloadOnSignal(gateway, log),
+    figures: gateway.ownFigures,
+  })
+  log.info('a process serves', { pid: process.pid })
+  await parent.stopped
   await gateway.stop()
   log.info('stopped')
+  parent.leave()
   endSoon()
 }
 
@@ -112,14 +158,17 @@ async function reloadOnSignal(gateway: { reloadConfig(): Promise<unknown> }, log
 }
 
 /** The log of a configuration: on standard error, so that standard output stays free for the banner. */
-async function logOf({ config, io, loaded }: Context): Promise<ProcessLog> {
+async function logOf({ config, io, loaded }: Context, number?: number): Promise<ProcessLog> {
   const { secretsOf } = await import('../../config/config.ts')
   const log = createLog(config.log, {
     sink: standardErrorSink(),
     clock: io.clock,
     secrets: secretsOf(config),
+    ...(number === undefined ? {} : { about: { process: number } }),
   })
-  for (const { name, problem } of loaded.warnings) log.warn('configuration', { name, problem })
+  // Of several processes their parent says it.
+  if (number === undefined)
+    for (const { name, problem } of loaded.warnings) log.warn('configuration', { name, problem })
   return log
 }
 

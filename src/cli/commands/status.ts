@@ -5,8 +5,7 @@ import { z } from 'zod'
 import { storePlace } from '../../config/config.ts'
 import { startOfDay } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { runningServer } from '../../serve/running-server.ts'
-import { servingProcess } from '../../store/sqlite/database/serve-lock.ts'
+import { noticeOfServer, runningServer } from '../../serve/running-server.ts'
 import { plural } from '../../text/csv.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { version, versionText } from '../../version.ts'
@@ -22,6 +21,8 @@ const mostAnswerBytes = 4 * 1024 * 1024
 interface ServerStatus {
   readonly running: boolean
   readonly pid: number | null
+  /** How many processes serve; where there are several, `pid` is their parent. */
+  readonly processes: number | null
   readonly base_url: string | null
   readonly version: string | null
   readonly commit: string | null
@@ -155,10 +156,12 @@ const healthAnswer = z.object({ version: z.string(), commit: z.string().nullable
 
 /** What the server of a data directory says of itself. */
 async function serverStatus(dataDir: string): Promise<ServerStatus> {
-  const url = runningServer(dataDir)
-  const stopped = { running: false, pid: null, base_url: null, version: null, commit: null, ready: false }
-  if (url === undefined) return { ...stopped, problem: null }
-  const known = { ...stopped, running: true, pid: servingProcess(dataDir), base_url: url }
+  const notice = noticeOfServer(dataDir)
+  const unknown = { pid: null, processes: null, base_url: null, version: null, commit: null }
+  const stopped = { running: false, ...unknown, ready: false }
+  if (notice === undefined) return { ...stopped, problem: null }
+  const { base_url: url, pid, processes } = notice
+  const known = { ...stopped, running: true, pid, processes, base_url: url }
   // The address is from a file of the folder, and a server listens on this machine.
   if (!isOnThisMachine(url)) return { ...known, problem: `${url} is not on this machine, and was not asked` }
   const { origin } = new URL(url)
@@ -288,7 +291,7 @@ function renderStatus({
   const built = server.commit === null ? '' : ` (${server.commit.slice(0, 8)})`
   const state = server.problem !== null ? 'does not answer' : server.ready ? 'ready' : 'not ready'
   const head = server.running
-    ? `weir ${server.version ?? '?'}${built} runs at ${server.base_url}, process ${server.pid}: ${state}`
+    ? `weir ${server.version ?? '?'}${built} runs at ${server.base_url}, ${processesOf(server)}: ${state}`
     : `weir ${versionText}: no server runs here`
   const rows: [string, string][] = [
     ...(database === null ? [] : [['database', database] satisfies [string, string]]),
@@ -334,6 +337,10 @@ function renderStatus({
 function gatewayLine({ name, version: runs, seen_at: seen, silent, leads }: GatewayStatus): string {
   const state = silent ? `SILENT since ${seen}` : `alive at ${seen}`
   return `${name}: weir ${runs || '?'}, ${state}${leads ? ', leads' : ''}`
+}
+
+function processesOf({ pid, processes }: ServerStatus): string {
+  return processes === null || processes === 1 ? `process ${pid}` : `process ${pid} and its ${processes}`
 }
 
 function providerLine({

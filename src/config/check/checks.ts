@@ -17,6 +17,7 @@ export function checkTogether(draft: Draft, known: readonly KnownProvider[]): vo
   checkProviders(draft, known)
   checkModels(draft)
   checkSearch(draft)
+  checkProcesses(draft)
   checkAccounts(draft)
   checkLogExport(draft)
   checkAlarms(draft)
@@ -38,17 +39,21 @@ function checkPublicUrl(draft: Draft): void {
   if (added) draft.warn('server.public_url', `ends in ${added}, which is added to it: leave it out`)
 }
 
+function checkProcesses(draft: Draft): void {
+  const processes = draft.get(['server', 'processes'])
+  if (!(Number(processes) > 1) || draft.get(['store', 'url']) !== undefined) return
+  draft.fault(
+    ['server', 'processes'],
+    'must be 1 without store.url, as one process alone writes a database of SQLite: leave it at 1, or move to ' +
+      'PostgreSQL (weir ledger move)',
+  )
+}
+
 function checkStore(draft: Draft): void {
   const store = draft.get(['store'])
   if (!isTree(store)) return
   const fault = storeFault(store)
   if (fault) draft.fault(['store', fault.name], fault.problem)
-  const workers = draft.get(['server', 'workers'])
-  if (store['url'] !== undefined && workers !== undefined && workers !== 1)
-    draft.fault(
-      ['server', 'workers'],
-      'must be 1 with store.url: on PostgreSQL several gateways run beside each other instead',
-    )
 }
 
 function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {

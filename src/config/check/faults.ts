@@ -3,7 +3,7 @@
 import type { z } from 'zod'
 import { nearest } from '../../text/nearest.ts'
 import { type ConfigFault, type Draft, type Path, printedOrigin, printPath } from '../read/draft.ts'
-import { keysAt, settings } from '../settings.ts'
+import { keysAt, replacedSettings, settings } from '../settings.ts'
 
 type Issue = z.core.$ZodIssue
 
@@ -12,7 +12,11 @@ export function noteIssues(draft: Draft, issues: readonly Issue[], above: Path =
   for (const issue of issues) {
     const path = [...above, ...issue.path.filter((part) => typeof part !== 'symbol')]
     if (issue.code === 'unrecognized_keys') {
-      for (const key of issue.keys) draft.fault([...path, key], 'unknown key', nearestKey(path, key))
+      for (const key of issue.keys) {
+        const instead = replacedSettings[printPath([...path, key])]
+        if (instead === undefined) draft.fault([...path, key], 'unknown key', nearestKey(path, key))
+        else draft.fault([...path, key], `unknown key: ${instead}`)
+      }
       continue
     }
     const meant = issue.code === 'invalid_union' ? branchMeant(issue) : undefined

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { parse } from 'yaml'
 import type { Provider } from '../../providers/provider.ts'
 import { nearest } from '../../text/nearest.ts'
-import { environmentName, type Setting, type SettingKind, settings } from '../settings.ts'
+import { environmentName, replacedSettings, type Setting, type SettingKind, settings } from '../settings.ts'
 import { type Draft, isTree, type Path } from './draft.ts'
 import { type ReadFile, readSecretFile, secretProblem } from './secrets.ts'
 
@@ -36,6 +36,11 @@ export function readVariables(
     const fromFile = direct ? undefined : secretNamed(name, ids)
     const found = direct ?? fromFile
     if (!found) {
+      const old = Object.keys(replacedSettings).find((path) => environmentName(path.split('.')) === name)
+      if (old !== undefined) {
+        draft.faultOf({ kind: 'environment', name }, old.split('.'), `unknown key: ${replacedSettings[old]}`)
+        continue
+      }
       const close = nearest(name, variableNames(ids))
       draft.warn(name, `is not a setting and is ignored${close ? `; did you mean ${close}?` : ''}`)
       continue

@@ -4,7 +4,7 @@
 import type { ProviderHealth } from '../../chat/routing/health.ts'
 import type { Episode } from '../../notify/alarms.ts'
 import { notes, type UpkeepNote } from '../../notify/upkeep.ts'
-import type { MetricFamily, StoreFigures } from '../../observe/call-log.ts'
+import { familiesText, joinFigures, type MetricFamily, type StoreFigures } from '../../observe/call-log.ts'
 import { version } from '../../version.ts'
 import type { HttpParts } from '../parts.ts'
 import { operatorOf } from '../console/api.ts'
@@ -14,7 +14,32 @@ const startedAt = Date.now() - performance.now()
 /** The figures as text. Throws and rejects as the admin API does for whoever has no management key. */
 export async function metrics(parts: HttpParts, request: Request): Promise<Response> {
   await operatorOf(parts, request)
-  const { ledger, chat, ready, sockets, upkeep, gateways } = parts
+  const { siblings, upkeep, gateways } = parts
+  const own = await ownFigures(parts)
+  const others = await siblings?.figures()
+  const counted =
+    siblings === undefined || others === undefined
+      ? own
+      : joinFigures([{ process: siblings.process, text: own }, ...others])
+  const families: MetricFamily[] = [
+    ...(gateways ? gatewayFamilies(await gateways.list()) : []),
+    ...databaseFamilies(await parts.figures()),
+    ...upkeepFamilies({
+      whole: await upkeep.findNote(notes.audit),
+      day: await upkeep.findNote(notes.auditOfDay),
+      backup: await upkeep.findNote(notes.backup),
+    }),
+    alarmFamily(await upkeep.findNote(notes.alarms)),
+    ...exportedFamilies(await parts.logExport()),
+  ]
+  return new Response(`${counted}${familiesText(families)}`, {
+    headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
+  })
+}
+
+/** What this process counts of itself, as text. */
+export async function ownFigures(parts: HttpParts): Promise<string> {
+  const { ledger, chat, ready, sockets, gateways } = parts
   const writable = await ledger.writable()
   const figures = await parts.figures()
   const health = await Promise.all(
@@ -31,40 +56,28 @@ export async function metrics(parts: HttpParts, request: Request): Promise<Respo
       type: 'gauge',
       samples: [{ labels: { version, ...(gateways && { gateway: gateways.name }) }, value: 1 }],
     },
-    ...(gateways ? gatewayFamilies(await gateways.list()) : []),
     gauge('weir_calls_in_flight', 'Calls that run now.', chat.inFlight.size),
     gauge('weir_sockets_open', 'WebSockets that are open now.', sockets.size),
     gauge('weir_ready', 'Whether /readyz says ready.', writable && ready() ? 1 : 0),
     gauge('weir_store_writable', 'Whether the database can be written.', writable ? 1 : 0),
     ...healthFamilies(health),
-    ...storeFamilies(figures),
+    gauge('weir_commands_waiting', 'Commands of the ledger that wait for a commit.', figures.commandsWaiting),
+    counter('weir_request_log_dropped_total', 'Rows that the request log has lost.', figures.rowsDropped),
     {
       name: 'weir_webhook_attempts_total',
       help: 'Attempts to deliver messages to webhooks, by outcome: delivered, failed (tried again), given_up.',
       type: 'counter',
       samples: Object.entries(parts.deliveries()).map(([outcome, value]) => ({ labels: { outcome }, value })),
     },
-    ...upkeepFamilies({
-      whole: await upkeep.findNote(notes.audit),
-      day: await upkeep.findNote(notes.auditOfDay),
-      backup: await upkeep.findNote(notes.backup),
-    }),
-    alarmFamily(await upkeep.findNote(notes.alarms)),
-    ...logExportFamilies(await parts.logExport()),
+    ...exportFamilies(await parts.logExport()),
     gauge(
       'process_start_time_seconds',
       'When the process has started, seconds since 1970.',
       Math.round(startedAt / 1000),
     ),
-    gauge(
-      'process_resident_memory_bytes',
-      'The memory of the process; workers have their own.',
-      process.memoryUsage.rss(),
-    ),
+    gauge('process_resident_memory_bytes', 'The memory of the process.', process.memoryUsage.rss()),
   ]
-  return new Response(parts.metrics.text(families, figures), {
-    headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
-  })
+  return parts.metrics.text(families, figures)
 }
 
 function gauge(name: string, help: string, value: number): MetricFamily {
@@ -95,6 +108,10 @@ function gatewayFamilies(
   ]
 }
 
+function counter(name: string, help: string, value: number): MetricFamily {
+  return { name, help, type: 'counter', samples: [{ value }] }
+}
+
 const states: Readonly<Record<ProviderHealth['state'], number>> = { healthy: 0, degraded: 1, unavailable: 2 }
 
 function healthFamilies(
@@ -121,7 +138,8 @@ function healthFamilies(
   ]
 }
 
-function storeFamilies(figures: StoreFigures): MetricFamily[] {
+/** What the database tells every process alike. */
+function databaseFamilies(figures: StoreFigures): MetricFamily[] {
   return [
     gauge(
       'weir_credit_held_usd',
@@ -129,18 +147,11 @@ function storeFamilies(figures: StoreFigures): MetricFamily[] {
       figures.heldUsd,
     ),
     gauge('weir_open_calls', 'Calls that hold credit, of the whole database.', figures.openCalls),
-    gauge('weir_commands_waiting', 'Commands of the ledger that wait for a commit.', figures.commandsWaiting),
     gauge(
       'weir_webhooks_waiting',
       'Messages to webhooks that wait to be sent, or sent again; 100,000 stands for any more.',
       figures.webhooksWaiting,
     ),
-    {
-      name: 'weir_request_log_dropped_total',
-      help: 'Rows that the request log has lost.',
-      type: 'counter',
-      samples: [{ value: figures.rowsDropped }],
-    },
     gauge('weir_database_bytes', 'The size of the database.', figures.databaseBytes),
     gauge('weir_database_log_bytes', 'The size of its write-ahead log.', figures.logBytes),
     gauge('weir_disk_bytes', 'The size of the disk that the database is on.', figures.diskBytes),
@@ -163,19 +174,23 @@ function alarmFamily(note: UpkeepNote | undefined): MetricFamily {
   }
 }
 
-function logExportFamilies(state: Awaited<ReturnType<HttpParts['logExport']>>): MetricFamily[] {
+type LogExportState = Awaited<ReturnType<HttpParts['logExport']>>
+
+/** How this process has sent the request log. */
+function exportFamilies(state: LogExportState): MetricFamily[] {
   if (state === undefined) return []
-  const { waiting, sentAt, rows, failures } = state
-  const counter = (name: string, help: string, value: number): MetricFamily => ({
-    name,
-    help,
-    type: 'counter',
-    samples: [{ value }],
-  })
+  return [
+    counter('weir_log_export_rows_total', 'Rows of the request log that were taken elsewhere.', state.rows),
+    counter('weir_log_export_failures_total', 'Tries to send them that failed.', state.failures),
+  ]
+}
+
+/** How far it was sent, whoever did. */
+function exportedFamilies(state: LogExportState): MetricFamily[] {
+  if (state === undefined) return []
+  const { waiting, sentAt } = state
   return [
     gauge('weir_log_export_waiting', 'Rows of the request log that wait to be sent elsewhere.', waiting),
-    counter('weir_log_export_rows_total', 'Rows of the request log that were taken elsewhere.', rows),
-    counter('weir_log_export_failures_total', 'Tries to send them that failed.', failures),
     {
       name: 'weir_log_export_timestamp_seconds',
       help: 'When the last of them were taken, seconds since 1970.',

@@ -132,8 +132,6 @@ async function answer(
   handle: (body: unknown) => RouteAnswer | Promise<RouteAnswer>,
 ): Promise<Response> {
   const answered = await handle(await bodyOf(parts, request, route))
-  // Who has revoked a key may rely on it.
-  if (route.method !== 'GET') await parts.everyoneHeard()
   const response =
     answered instanceof Response ? answered : Response.json(answered, { status: route.status ?? 200 })
   // Every answer is about one account, and some of it is shown once.

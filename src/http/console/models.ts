@@ -71,7 +71,7 @@ async function modelRows(parts: HttpParts, account: Account): Promise<readonly M
   const { catalog, ledger, now } = parts
   const balance = await ledger.balance(account.id)
   const answering = parts.answering()
-  const figures = await parts.lastHour()
+  const figures = parts.lastHour()
   return catalog.list().map((model) => ({
     ...modelRow(parts, account, model, balance, answering, now()),
     providers: providersOf(model, (provider) => figures[provider]),

@@ -52,10 +52,7 @@ export async function scimApi(
   askedBy({ account: operator.id })
   const acting: ScimActing = { parts, operator, by: 'management_key' }
   try {
-    const response = await answer(acting, request)
-    // Who has suspended somebody may rely on it.
-    if (request.method !== 'GET') await parts.everyoneHeard()
-    return response
+    return await answer(acting, request)
   } catch (error) {
     if (error instanceof ScimFault) return faultResponse(error.status, error.message, error.scimType)
     throw error

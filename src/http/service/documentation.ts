@@ -156,7 +156,7 @@ export const metrics: Operation = {
   tag: 'Service',
   summary: 'Get the figures for Prometheus',
   description:
-    'Calls that have ended since the start of the process, by provider, model and error code, with their tokens, cost and times; calls in flight, and whether calls can be served. Of all workers together; names of models beyond the first thousand count as `other`.',
+    'Calls that have ended since the start of the process, by provider, model and error code, with their tokens, cost and times; calls in flight, and whether calls can be served. Where several processes serve (`server.processes`), those of each, with its number as `process`; names of models beyond the first thousand count as `other`.',
   security: 'management',
   answers: {
     200: {

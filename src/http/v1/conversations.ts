@@ -9,7 +9,7 @@ import { listedItems } from '../../protocols/openai-responses/inbound/inbound.ts
 import { checkedRequest, droppedOf } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam, invalidRequest, safeParsed } from '../../protocols/request/fields.ts'
 import { conversationIdOf, type ResponsesRequest } from '../../protocols/openai-responses/inbound/schema.ts'
-import type { ItemConversation, ItemConversationStore } from '../../responses/item-conversations.ts'
+import type { ItemConversation } from '../../responses/item-conversations.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'
@@ -53,7 +53,7 @@ export async function createConversation(
     metadata: body.metadata ?? {},
   }
   await requireRoom(parts, caller.account.id)
-  await storeOf(parts).create(conversation, checkedItems(body.items ?? [], asked), expiryOf(parts))
+  await parts.itemConversations.create(conversation, checkedItems(body.items ?? [], asked), expiryOf(parts))
   return conversationView(conversation)
 }
 
@@ -72,7 +72,7 @@ export async function changeConversation(
 ): Promise<JsonObject> {
   const conversation = await conversationOf(parts, caller, asked.params['id']!)
   const { metadata: changed } = await bodyOf(parts, asked, conversationChanges)
-  await storeOf(parts).setMetadata(conversation.id, changed)
+  await parts.itemConversations.setMetadata(conversation.id, changed)
   return conversationView({ ...conversation, metadata: changed })
 }
 
@@ -83,13 +83,13 @@ export async function deleteConversation(
   asked: RouteCall,
 ): Promise<JsonObject> {
   const { id } = await conversationOf(parts, caller, asked.params['id']!)
-  await storeOf(parts).delete(id)
+  await parts.itemConversations.delete(id)
   return { id, object: 'conversation.deleted', deleted: true }
 }
 
 export async function listItems(parts: HttpParts, caller: Caller, asked: RouteCall): Promise<JsonObject> {
   const { id } = await conversationOf(parts, caller, asked.params['id']!)
-  const kept = await storeOf(parts).items(id)
+  const kept = await parts.itemConversations.items(id)
   return pageOfItems(
     kept.map(({ item }) => item),
     asked.request,
@@ -100,7 +100,7 @@ export async function addItems(parts: HttpParts, caller: Caller, asked: RouteCal
   const { id } = await conversationOf(parts, caller, asked.params['id']!)
   const added = checkedItems((await bodyOf(parts, asked, newItems)).items, asked)
   await requireRoom(parts, caller.account.id)
-  await storeOf(parts).add(id, added, expiryOf(parts))
+  await parts.itemConversations.add(id, added, expiryOf(parts))
   return {
     object: 'list',
     data: added.map(withoutEncrypted),
@@ -112,7 +112,7 @@ export async function addItems(parts: HttpParts, caller: Caller, asked: RouteCal
 
 export async function showItem(parts: HttpParts, caller: Caller, asked: RouteCall): Promise<JsonObject> {
   const { id } = await conversationOf(parts, caller, asked.params['id']!)
-  const kept = await storeOf(parts).items(id)
+  const kept = await parts.itemConversations.items(id)
   const found = kept.find(({ item }) => item['id'] === asked.params['item'])
   if (found === undefined) throw noSuchItem()
   return withoutEncrypted(found.item)
@@ -121,27 +121,19 @@ export async function showItem(parts: HttpParts, caller: Caller, asked: RouteCal
 /** Resolves with the conversation. */
 export async function deleteItem(parts: HttpParts, caller: Caller, asked: RouteCall): Promise<JsonObject> {
   const conversation = await conversationOf(parts, caller, asked.params['id']!)
-  if (!(await storeOf(parts).removeItem(conversation.id, asked.params['item']!))) throw noSuchItem()
+  if (!(await parts.itemConversations.removeItem(conversation.id, asked.params['item']!))) throw noSuchItem()
   return conversationView(conversation)
 }
 
 /** Throws `payload_too_large` where an account has kept as much as it may. */
 async function requireRoom(parts: ThreadParts, account: string): Promise<void> {
   const { accountBytes } = parts.responseLimits
-  if ((await storeOf(parts).accountBytes(account)) <= accountBytes) return
+  if ((await parts.itemConversations.accountBytes(account)) <= accountBytes) return
   throw new GatewayError('payload_too_large', {
     message:
       'The conversations of this account hold as much as they may (responses.account_bytes): delete some.',
     metadata: { limit_bytes: accountBytes },
   })
-}
-
-function storeOf({ itemConversations }: ThreadParts): ItemConversationStore {
-  if (itemConversations !== undefined) return itemConversations
-  throw invalidParam(
-    'conversation',
-    'conversations are kept where one process serves alone (server.workers: 1).',
-  )
 }
 
 /** Throws `not_found`, of `param` where a field of the body names it. */
@@ -151,7 +143,7 @@ async function conversationOf(
   id: string,
   param?: 'conversation',
 ): Promise<ItemConversation> {
-  const found = await storeOf(parts).find(viewerOf(caller), id)
+  const found = await parts.itemConversations.find(viewerOf(caller), id)
   if (found) return found
   throw new GatewayError('not_found', {
     message: 'There is no conversation with that id that this caller may see.',
@@ -207,7 +199,7 @@ export async function threadOf(
   const named = conversationIdOf(request)
   if (named === undefined) return undefined
   const { id } = await conversationOf(parts, caller, named, 'conversation')
-  const store = storeOf(parts)
+  const { itemConversations: store } = parts
   const bytes = await store.size(id)
   if (bytes > parts.body.maxBodyBytes)
     throw new GatewayError('payload_too_large', {
@@ -230,7 +222,7 @@ export function addToThread(
   if (answer['status'] !== 'completed' && answer['status'] !== 'incomplete') return
   const items = [...input, ...(answer['output'] as JsonObject[])]
   parts.itemConversations
-    ?.add(id, items, expiryOf(parts))
+    .add(id, items, expiryOf(parts))
     .catch((error: unknown) =>
       parts.log.warn('a conversation was not gone on with', { conversation: id, error }),
     )

@@ -64,7 +64,7 @@ export function errorsForModels(request: Request): Refuse {
 
 function list(models: ServingParts, request: Request): Promise<Response> {
   return freely(models, request, async (caller) => {
-    const { answer, made } = listAnswer(models, request, caller, await models.lastHour())
+    const { answer, made } = listAnswer(models, request, caller, models.lastHour())
     const { response, bytes } = await withEtag(request, answer)
     // What one key is shown is no other's.
     if (caller !== undefined && isLimited(caller))
@@ -78,7 +78,7 @@ const leastMade = 65_536
 
 function show(models: ServingParts, request: Request, path: string): Promise<Response> {
   return freely(models, request, async () =>
-    withEtag(request, answerOf(modelJson(models, request, path, await models.lastHour()))),
+    withEtag(request, answerOf(modelJson(models, request, path, models.lastHour()))),
   )
 }
 

@@ -8,7 +8,6 @@ import { GatewayError, renderError } from '../../errors/errors.ts'
 import { bytesOf, type Frame, keepaliveComment } from '../../protocols/framing/sse.ts'
 import { queuedResponse, requestIdOf } from '../../protocols/openai-responses/inbound/encode.ts'
 import { checkedRequest } from '../../protocols/openai-responses/inbound/read.ts'
-import { invalidParam } from '../../protocols/request/fields.ts'
 import {
   type BackgroundRecord,
   type BackgroundResponses,
@@ -43,8 +42,6 @@ export async function startInBackground(
   }: { caller: Caller; json: JsonObject; create: (made: MadeInBackground) => Route<ServingParts>['handle'] },
 ): Promise<Response> {
   const { background } = parts
-  if (background === undefined)
-    throw invalidParam('background', 'it is served where one process serves alone (server.workers: 1).')
   const request = checkedRequest(json)
   const { requestId } = asked
   const wantsStream = json['stream'] === true
@@ -166,7 +163,7 @@ export async function backgroundOf(
   caller: Caller,
   id: string,
 ): Promise<InBackground | undefined> {
-  if (background === undefined || requestIdOf(id) === undefined) return undefined
+  if (requestIdOf(id) === undefined) return undefined
   const record = await background.store.find(viewerOf(caller), id)
   return record && { background, record }
 }

@@ -402,10 +402,30 @@ export function liveOf(
   return {
     config,
     catalog: catalogInUse(config, Date.now, discovered, file),
-    providers: configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id))),
+    providers: configureProviders(rows, shareOfDeployments(config), new Set(servers.map(({ id }) => id))),
     servers,
     file,
   }
+}
+
+/** The providers of a configuration for one of its processes: the limits of deployments are those of all together. */
+function shareOfDeployments({ providers, server: { processes } }: Config): Config['providers'] {
+  if (processes === 1) return providers
+  const share = (limit: number | undefined) => limit && Math.max(1, Math.floor(limit / processes))
+  return Object.fromEntries(
+    Object.entries(providers).map(([id, provider]) => [
+      id,
+      {
+        ...provider,
+        deployments: provider.deployments.map((each) => ({
+          ...each,
+          requests_per_minute: share(each.requests_per_minute),
+          tokens_per_minute: share(each.tokens_per_minute),
+          max_in_flight: share(each.max_in_flight),
+        })),
+      },
+    ]),
+  )
 }
 
 /** How long models are built without a turn for calls, milliseconds. */

@@ -34,6 +34,7 @@ import type {
   ConfigChange,
   ConfigReload,
   ConfigurationService,
+  HttpParts,
   KeptConfiguration,
   SettingsTest,
   SettingSource,
@@ -44,7 +45,6 @@ import type { ProcessLog } from '../../observe/log.ts'
 import { providers as registry } from '../../providers/registry.ts'
 import type { Store } from '../../store/store.ts'
 import { followCatalog, type Live, liveOf, replaceLive, unsoldModels } from './catalog.ts'
-import type { WorkerViews } from './process.ts'
 import { type TestedCall, testModel, testProvider } from './provider-test.ts'
 
 interface ConfigurationParts {
@@ -54,7 +54,7 @@ interface ConfigurationParts {
   readonly store: Pick<Store, 'catalogs'>
   readonly log: ProcessLog
   readonly clock: () => number
-  readonly workers?: Pick<WorkerViews, 'reconfigure'> | undefined
+  readonly siblings?: HttpParts['siblings']
 }
 
 /** The settings that are kept in a store, their secrets sealed by the master key of the configuration. */
@@ -111,7 +111,14 @@ export class Configuration implements ConfigurationService {
     this.#tests = new TestLimit(parts.clock)
   }
 
-  reload(dryRun: boolean): Promise<ConfigReload> {
+  async reload(dryRun: boolean): Promise<ConfigReload> {
+    const done = await this.readAgain(dryRun)
+    if (!dryRun) await this.#parts.siblings?.reload()
+    return done
+  }
+
+  /** The same in this process alone. */
+  readAgain(dryRun: boolean): Promise<ConfigReload> {
     return this.#inTurn(async () => {
       const { reread, kept, log } = this.#parts
       const read = reread.read(await kept.latest(), 'now')
@@ -126,7 +133,7 @@ export class Configuration implements ConfigurationService {
         log.info('the configuration was read again: nothing has changed')
         return { applied: false, changes }
       }
-      await this.#swap(this.#next(read.loaded.config), read.accept)
+      this.#swap(this.#next(read.loaded.config), read.accept)
       log.info('the configuration was read again', {
         changed: changes.filter(({ restart }) => !restart).map(({ setting }) => setting),
         at_the_next_start: changes.filter(({ restart }) => restart).map(({ setting }) => setting),
@@ -148,7 +155,7 @@ export class Configuration implements ConfigurationService {
       const read = reread.read(opened, 'as_before')
       if (read.kind === 'faulty') throw faulty(read.faults)
       const changes = changesBetween(reread.inForce().config, read.loaded.config)
-      await this.#swap(this.#next(read.loaded.config), read.accept)
+      this.#swap(this.#next(read.loaded.config), read.accept)
       const facts = { revision: opened.revision, changed: namesOf(changes) }
       log.info('the configuration was changed elsewhere', facts)
       return true
@@ -205,7 +212,7 @@ export class Configuration implements ConfigurationService {
         operator,
         at: this.#parts.clock(),
       })
-      await this.#swap(candidate.made, candidate.accept)
+      this.#swap(candidate.made, candidate.accept)
       this.#parts.log.info('the configuration was changed', { revision, changed: namesOf(changes) })
       return { revision, changes, warnings }
     })
@@ -223,7 +230,7 @@ export class Configuration implements ConfigurationService {
       const act = actOf('config.undo', present.revision + 1, changes)
       const made = this.#next(read.loaded.config)
       const revision = await kept.restore(present, previous, { ...act, operator, at: clock() })
-      await this.#swap(made, read.accept)
+      this.#swap(made, read.accept)
       log.info('a change of the configuration was taken back', { revision, changed: namesOf(changes) })
       return { revision, changes, warnings: [] }
     })
@@ -268,19 +275,15 @@ export class Configuration implements ConfigurationService {
   /** What is in force with this configuration: of the rest, what needs a restart keeps its value. */
   #next(read: Config): Live {
     const { live } = this.#parts
-    let next: Config = live.config
-    for (const name of changeable) next = withSection(next, read, name.split('.'))
-    for (const name of fixed) next = withSection(next, live.config, name.split('.'))
-    return liveOf(next, live.servers, live.file)
+    return liveOf(asStarted(live.config, read), live.servers, live.file)
   }
 
-  async #swap(made: Live, accept: () => void): Promise<void> {
-    const { live, log, workers } = this.#parts
+  #swap(made: Live, accept: () => void): void {
+    const { live, log } = this.#parts
     log.hide(secretsOf(made.config))
     // Local servers may have come or gone since.
     replaceLive(live, made.servers === live.servers ? made : liveOf(made.config, live.servers, live.file))
     accept()
-    await workers?.reconfigure(live.config)
   }
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
@@ -400,6 +403,14 @@ function actOf(what: string, revision: number, changes: readonly ConfigChange[])
 
 function namesOf(changes: readonly ConfigChange[]): string[] {
   return changes.map(({ setting }) => setting)
+}
+
+/** What is in force of a configuration where a process runs that was started with `started`. */
+export function asStarted(started: Config, read: Config): Config {
+  let next = started
+  for (const name of changeable) next = withSection(next, read, name.split('.'))
+  for (const name of fixed) next = withSection(next, started, name.split('.'))
+  return next
 }
 
 /** The configuration with one section, or one setting of it, of another. */

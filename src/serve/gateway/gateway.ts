@@ -2,7 +2,6 @@
 
 import { KeyLeaks } from '../../accounts/key-leaks.ts'
 import { InFlight } from '../../chat/in-flight.ts'
-import { type AnswersByProvider, Probes } from '../../chat/routing/health.ts'
 import { shownSettings } from '../../config/config.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { HttpParts } from '../../http/parts.ts'
@@ -14,11 +13,11 @@ import { CallMetrics } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
-import { repeat, steadyClock } from '../../async/async.ts'
+import { repeat } from '../../async/async.ts'
 import type { Gateways } from '../../store/store.ts'
-import type { LedgerProcess } from './process.ts'
+import type { GatewayProcess } from './process.ts'
 import { identityParts, mailerOf } from './identity.ts'
-import { type Mcp, mcpOf } from './tools.ts'
+import { mcpOf } from './tools.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { Configuration } from './configuration.ts'
@@ -26,45 +25,26 @@ import { Alarms, alarmSender, keepLooking, totalsOfAll } from './alarms.ts'
 import { keepExporting, logExportOf } from './log-export.ts'
 import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 
-/** What a gateway and the gateway in a worker have in common: they take requests and can be stopped. */
-export interface GatewayCore extends Pick<
-  Serving,
-  'memory' | 'accountsChanged' | 'drain' | 'cutOff' | 'close'
-> {
+export interface Gateway extends Pick<Serving, 'memory' | 'accountsChanged' | 'drain' | 'cutOff' | 'close'> {
   fetch(request: Request): Response | Promise<Response>
-  /** The calls of this process; of its workers, too, where it keeps the ledger for them. */
-  readonly inFlight: Pick<InFlight, 'size' | 'has'>
-}
-
-export interface Gateway extends GatewayCore {
+  /** The calls of this process. */
+  readonly inFlight: InFlight
   /** The gateway's address as clients know it, without a trailing slash. */
   readonly publicUrl: () => string
   /** Its address in a browser, without a trailing slash. */
   readonly consoleOrigin: () => string
-  readonly configuration: HttpParts['configuration']
+  readonly configuration: Configuration
   /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
-  /** The parts that workers use through this process. */
-  readonly shared: Shared
+  readonly ended: EndedCalls
+  /** What this process counts of itself, in the text format of Prometheus. */
+  readonly ownFigures: () => Promise<string>
   /** Starts sending webhook messages and the request log, watching accounts with webhooks, and looking for alarms. */
   notify(): { stop(): void }
 }
 
-/** Parts that exist once, however many processes serve. */
-export interface Shared {
-  readonly limiter: Limiter
-  readonly ended: EndedCalls
-  readonly probes: Probes
-  readonly freeCredit: HttpParts['freeCredit']
-  readonly leaks: Pick<KeyLeaks, 'onUsed'>
-  readonly monthlyCredit: HttpParts['monthlyCredit']
-  readonly mcp: Pick<Mcp, 'registered' | 'noteRefusal'>
-  /** What providers have answered all processes in the last hour. */
-  readonly lastHour: () => Promise<AnswersByProvider>
-}
-
 /** Puts a gateway together. */
-export function createGateway(parts: LedgerProcess): Gateway {
+export function createGateway(parts: GatewayProcess): Gateway {
   const { config, store, log, clock, live } = parts
   const notifications = notificationsOf(config, store, clock)
   const inFlight = new InFlight()
@@ -73,10 +53,6 @@ export function createGateway(parts: LedgerProcess): Gateway {
   const logExport = logExportOf(parts)
   const identity = identityParts(parts)
   const mcp = mcpOf(config, store, clock)
-  const probes = new Probes(steadyClock(clock), (offer) => {
-    serving.parts.chat.health.onRecovered(offer)
-    parts.workers?.offerRecovered(offer)
-  })
   const leaks = new KeyLeaks({
     accounts: store.accounts,
     managementKeys: store.managementKeys,
@@ -88,37 +64,28 @@ export function createGateway(parts: LedgerProcess): Gateway {
     log,
     now: clock,
   })
-  const shared: Shared = {
-    leaks,
-    probes,
-    limiter: new Limiter(perConfig(live, requestLimits), inFlight, clock, store.limits),
-    ended: endedCalls(store.requestLog, notifications, metrics),
-    freeCredit: identity.freeCredit,
-    monthlyCredit: identity.monthlyCredit,
-    mcp,
-    lastHour: async () => parts.workers?.lastHour() ?? serving.parts.chat.health.lastHour(),
-  }
+  const limiter = new Limiter(perConfig(live, requestLimits), inFlight, clock, store.limits)
+  const ended = endedCalls(store.requestLog, notifications, metrics)
   const serving = servingOf({
     ...parts,
-    store: { ...store, ended: shared.ended },
+    ended,
     inFlight,
-    probes,
-    limiter: shared.limiter,
+    limiter,
     mcp: mcp.open,
-    freeCredit: shared.freeCredit,
+    freeCredit: identity.freeCredit,
+    monthlyCredit: identity.monthlyCredit,
     onKeyUsed: (key, network) => leaks.onUsed(key, network),
-    lastHour: parts.workers?.lastHour,
-    monthlyCredit: shared.monthlyCredit,
-    background: parts.workers === undefined ? parts.store.background : undefined,
-    itemConversations: parts.workers === undefined ? parts.store.itemConversations : undefined,
   })
   store.whenAccountsChange(serving.accountsChanged)
+  const configuration = new Configuration(parts)
   const http: HttpParts = {
     ...serving.parts,
     ...identity,
     leaks,
     ...recordParts(parts, serving),
+    configuration,
     metrics,
+    siblings: parts.siblings,
     ...paymentParts(parts),
     webhooks: notifications.webhooks,
     testWebhook: notifications.testWebhook,
@@ -157,18 +124,19 @@ export function createGateway(parts: LedgerProcess): Gateway {
     fetch: crossOrigin(config.server.cors_origins, fetch),
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
-    configuration: http.configuration,
+    configuration,
+    ownFigures: async () => (await import('../../http/admin/metrics.ts')).ownFigures(http),
     inFlight,
     payments: sweepable(http),
-    shared,
+    ended,
     notify: () => {
       const times = { everyMs: config.webhooks.every_ms, watchMs: config.webhooks.watch_ms }
       const running = [
         keepNotifying(notifications, times, { leads, log }),
         keepExporting(logExport, leads),
         keepLooking(() => new Alarms(alarmParts), leads),
-        keepSharing(shared.limiter, store.limits, log),
-        keepFollowing(http.configuration, log),
+        keepSharing(limiter, store.limits, log),
+        keepFollowing(configuration, log),
       ]
       return { stop: () => running.forEach((each) => each.stop()) }
     },
@@ -184,7 +152,11 @@ export function createGateway(parts: LedgerProcess): Gateway {
 const shareEveryMs = 250
 
 /** Shares the rates with other gateways, where there are any. While they cannot be told, each counts by itself. */
-function keepSharing(limiter: Limiter, limits: LedgerProcess['store']['limits'], log: Log): { stop(): void } {
+function keepSharing(
+  limiter: Limiter,
+  limits: GatewayProcess['store']['limits'],
+  log: Log,
+): { stop(): void } {
   if (limits === undefined) return { stop: () => undefined }
   let isTold = true
   const share = async () => {
@@ -210,7 +182,7 @@ function keepFollowing(configuration: HttpParts['configuration'], log: Log): { s
 
 /** Writes rows of the request log, counts them, and shows them to the watch of accounts. */
 function endedCalls(
-  rows: LedgerProcess['store']['requestLog'],
+  rows: GatewayProcess['store']['requestLog'],
   { watch }: Pick<Notifications, 'watch'>,
   metrics: CallMetrics,
 ): EndedCalls {
@@ -251,7 +223,7 @@ function callsOfAll(inFlight: InFlight, gateways: Gateways | undefined): HttpPar
 /** Audits, and notes what they found. */
 function notingAudits(
   audit: HttpParts['audit'],
-  { store, clock, log }: Pick<LedgerProcess, 'store' | 'clock' | 'log'>,
+  { store, clock, log }: Pick<GatewayProcess, 'store' | 'clock' | 'log'>,
 ): HttpParts['audit'] {
   return async (day) => {
     const report = await audit(day)
@@ -265,8 +237,8 @@ function notingAudits(
 }
 
 /** What the routes read, in addition to what serving needs. */
-function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
-  const { live, store, reread, workers, clock } = source
+function recordParts(source: GatewayProcess, { parts: { chat } }: Serving) {
+  const { live, store, reread, clock } = source
   const { inFlight, health } = chat
   return {
     accounts: store.accounts,
@@ -281,7 +253,6 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
       const loaded = reread.inForce()
       return { file: loaded.file ?? null, settings: shownSettings(loaded) }
     },
-    configuration: new Configuration(source),
     requests: store.requests,
     usage: store.usage,
     finder: store.finder,
@@ -292,10 +263,9 @@ function recordParts(source: LedgerProcess, { parts: { chat } }: Serving) {
     audit: notingAudits((day) => store.auditBeside(day), source),
     figures: () => store.figures(),
     upkeep: store.upkeep,
-    everyoneHeard: workers?.everyoneHeard ?? (() => Promise.resolve()),
-    callsOf: workers?.callsOf ?? callsOfAll(inFlight, store.gateways),
+    callsOf: callsOfAll(inFlight, store.gateways),
     callsRunning: async () => (store.gateways ? (await store.figures()).openCalls : inFlight.size),
     gateways: store.gateways && { name: source.owner, list: () => store.gateways!.list() },
-    healthOf: workers?.healthOf ?? health.report.bind(health),
+    healthOf: health.report.bind(health),
   } satisfies Partial<HttpParts>
 }

@@ -16,12 +16,12 @@ import { clientAddress, saidAddress, type Site } from '../../http/intake/caller.
 import type { IdentityServices } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import { perConfig } from './catalog.ts'
-import type { LedgerProcess } from './process.ts'
+import type { GatewayProcess } from './process.ts'
 
 /** The largest answer of a single sign-on: its keys, or the groups of somebody who is in thousands. */
 const mostIssuerBytes = 4 * 1024 * 1024
 
-export function identityParts(parts: LedgerProcess): IdentityServices {
+export function identityParts(parts: GatewayProcess): IdentityServices {
   const { config, live, store, log, clock, server } = parts
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
@@ -104,7 +104,7 @@ export function identityParts(parts: LedgerProcess): IdentityServices {
 }
 
 /** Who sends mail by the configuration in force; undefined without a mail server. */
-export function mailerOf(live: LedgerProcess['live']): () => Mailer | undefined {
+export function mailerOf(live: GatewayProcess['live']): () => Mailer | undefined {
   return perConfig(live, (config) => mailerIn(config))
 }
 
@@ -119,9 +119,9 @@ export function mailerIn({
 
 /** Accounts are opened all the same where their group is gone: the log says so at the start. */
 async function warnOfMissingGroup(
-  { groups }: LedgerProcess['store'],
+  { groups }: GatewayProcess['store'],
   group: string | undefined,
-  log: LedgerProcess['log'],
+  log: GatewayProcess['log'],
 ): Promise<void> {
   try {
     if (group === undefined || (await groups.findGroup(group)) !== undefined) return
@@ -162,7 +162,7 @@ function groupMap(map: Config['accounts']['oidc']['groups']['map']): OidcGroups[
 }
 
 /** The address of the gateway, and of its clients. */
-export function siteOf({ server: settings }: Config, server: LedgerProcess['server']): Site {
+export function siteOf({ server: settings }: Config, server: GatewayProcess['server']): Site {
   const { host, public_url: publicUrl, trusted_proxies: trusted } = settings
   const port = () => server()?.port ?? settings.port
   const listening = () => new URL(baseUrlOf(host, port())).origin

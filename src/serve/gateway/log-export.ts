@@ -12,7 +12,7 @@ import type { LoggedRequest, RequestFollower } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { signatureHeaders } from '../../payments/processor.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
-import type { LedgerProcess } from './process.ts'
+import type { GatewayProcess } from './process.ts'
 
 type ExportConfig = Config['log']['export']
 
@@ -321,7 +321,7 @@ export function logExportOf({
   store,
   log,
   clock,
-}: Pick<LedgerProcess, 'live' | 'store' | 'log' | 'clock'>): LogExport {
+}: Pick<GatewayProcess, 'live' | 'store' | 'log' | 'clock'>): LogExport {
   const settings = () => live.config.log.export
   return new LogExport({
     rows: store.requests,

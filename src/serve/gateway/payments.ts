@@ -20,13 +20,13 @@ import type { Brand } from '../../http/parts.ts'
 import { Razorpay } from '../../payments/processors/razorpay.ts'
 import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { StripeCheckout } from '../../payments/processors/stripe.ts'
-import type { LedgerProcess } from './process.ts'
+import type { GatewayProcess } from './process.ts'
 
 /** The rate shown by the simulator if none is configured. */
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
-export function paymentParts(parts: LedgerProcess): PaymentServices {
+export function paymentParts(parts: GatewayProcess): PaymentServices {
   const { config, store, clock } = parts
   const { secret, secret_before: before } = config.subscriptions
   const { name = null, address = null, gstin = null } = config.payments.seller
@@ -100,7 +100,7 @@ export function subscriptionsOf({
 }
 
 /** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
-function paymentsOf({ config, store, log, clock }: LedgerProcess): Payments {
+function paymentsOf({ config, store, log, clock }: GatewayProcess): Payments {
   const { fx, currencies } = config.payments
   const dated = [['payments.fx', fx], ...nameEach('payments.currencies', currencies)] as const
   for (const [name, { as_of }] of dated)

@@ -1,13 +1,11 @@
-// What serves models, put together: the same in a gateway of one process and in a process beside the ledger's.
+// What serves models, put together.
 
 import { LRUCache } from 'lru-cache'
-import type { AccountStore } from '../../accounts/account.ts'
 import { KeyUse } from '../../accounts/key-leaks.ts'
-import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
 import { TokenCounter } from '../../chat/counting/token-counter.ts'
 import { Callers, type InFlight } from '../../chat/in-flight.ts'
 import type { ChatLimits } from '../../chat/call.ts'
-import { type AnswersByProvider, figuresOf, Health, type SharedProbes } from '../../chat/routing/health.ts'
+import { type AnswersByProvider, figuresOf, Health } from '../../chat/routing/health.ts'
 import { DeploymentUse } from '../../chat/routing/deployments.ts'
 import { RetryBudget } from '../../chat/routing/dispatch.ts'
 import { Buffered, Watchdog } from '../../chat/streaming/relay.ts'
@@ -15,12 +13,10 @@ import { Scheduler } from '../../scheduler/scheduler.ts'
 import { Arrivals } from '../../chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../chat/upstream/upstream-request.ts'
 import { media } from '../../chat/upstream/lower.ts'
-import { type SignatureMemory, Thoughts } from '../../chat/upstream/thoughts.ts'
+import { Thoughts } from '../../chat/upstream/thoughts.ts'
 import { type Config, secretsOf } from '../../config/config.ts'
-import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
-import type { CallLedger } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { FreeReads, type RequestLimiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
+import { FreeReads, type Limiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import { LargeBodies } from '../../http/intake/read-body.ts'
 import { KeptBytes } from '../../http/intake/paid/idempotency.ts'
 import type { ServingParts } from '../../http/parts.ts'
@@ -40,29 +36,17 @@ import { AnswerCache } from '../../chat/upstream/answer-cache.ts'
 import { LearnedRefusals } from '../../chat/upstream/refusals.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { Upstream } from '../../providers/upstream.ts'
-import { BackgroundResponses, type BackgroundStore } from '../../responses/background.ts'
+import { BackgroundResponses } from '../../responses/background.ts'
 import { ParsedResponses } from '../../responses/recall.ts'
 import { Prefixes } from '../../json/prefix.ts'
-import type { ResponseStore } from '../../responses/response-store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 import { baseUrlOf } from '../banner.ts'
-import { type Awaitable, steadyClock } from '../../async/async.ts'
+import { steadyClock } from '../../async/async.ts'
 import type { GatewayProcess } from './process.ts'
 import { siteOf } from './identity.ts'
 import { answering, liveCatalog, perConfig } from './catalog.ts'
 import { guardsOf } from './guards.ts'
 import { toolSourcesOf } from './tools.ts'
-
-/** What calls need of what is kept: the store of this process, or another's across a socket. */
-export interface CallStore {
-  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession' | 'findStanding'>
-  readonly identities: Pick<IdentityStore, 'touchSession'>
-  readonly ledger: CallLedger
-  readonly idempotency: Omit<IdempotencyStore, 'sweep'>
-  readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes' | 'find' | 'sizeOf' | 'conversation'>
-  readonly signatures: SignatureMemory
-  readonly ended: EndedCalls
-}
 
 /**
  * How long a connection may be idle after a slow answer: the longest that the runtime takes, since the end of the answer
@@ -86,26 +70,15 @@ export interface EndedCalls {
   countLoopDelay(ms: number): void
 }
 
-export interface CountingLimiter extends RequestLimiter {
-  /** Counts the tokens of an answer, once they are known. */
-  spentTokens(key: string | null, tokens: number): void
-}
-
 export interface ServingSource extends GatewayProcess {
-  readonly store: CallStore
+  readonly ended: EndedCalls
   readonly inFlight: InFlight
-  readonly probes: SharedProbes
-  readonly limiter: CountingLimiter
+  readonly limiter: Limiter
   /** To be told from which networks keys are used. */
   readonly onKeyUsed: (key: string, network: string) => void
   readonly mcp: ToolSources['mcp']
   readonly freeCredit: ServingParts['freeCredit']
-  /** What providers have answered all processes in the last hour; undefined where this process is the only one. */
-  readonly lastHour: (() => Promise<AnswersByProvider>) | undefined
   readonly monthlyCredit: ServingParts['monthlyCredit']
-  /** Undefined in a process beside the ledger's. */
-  readonly background: BackgroundStore | undefined
-  readonly itemConversations: ServingParts['itemConversations']
 }
 
 /** What serves models, and how it ends. */
@@ -126,6 +99,8 @@ export interface Serving {
 export function servingOf(source: ServingSource): Serving {
   const { config, store, live, log, clock, owner, inFlight, limiter } = source
   const stopping = new AbortController()
+  // What the machine has is shared out among its processes, as connections of clients are.
+  const share = (limit: number) => Math.ceil(limit / config.server.processes)
   let draining = false
   const callers = new Callers({ accounts: store.accounts, now: clock, stopping: stopping.signal, log })
   const counter = new TokenCounter()
@@ -145,11 +120,11 @@ export function servingOf(source: ServingSource): Serving {
   const calls = new CallLog({
     log,
     usd: formatUsd,
-    keep: (row) => store.ended.append(row),
+    keep: (row) => source.ended.append(row),
     // Days are kept without end, and anybody can invent model names.
-    keepTurnedAway: (row) => store.ended.appendTurnedAway(row),
-    countRefusal: (code) => store.ended.countRefusal(code),
-    keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
+    keepTurnedAway: (row) => source.ended.appendTurnedAway(row),
+    countRefusal: (code) => source.ended.countRefusal(code),
+    keepRefused: (row) => source.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const listeners = [
     calls.onEnded.bind(calls),
@@ -169,7 +144,7 @@ export function servingOf(source: ServingSource): Serving {
         data,
       }) ?? false,
   )
-  const health = new Health(steadyClock(clock), source.probes)
+  const health = new Health(steadyClock(clock))
   const parts: ServingParts = {
     chat: {
       catalog,
@@ -190,7 +165,7 @@ export function servingOf(source: ServingSource): Serving {
       largeBodies,
       memory,
       counter,
-      buffered: new Buffered(config.stream.total_buffer_bytes),
+      buffered: new Buffered(share(config.stream.total_buffer_bytes)),
       get guards() {
         return guards()
       },
@@ -207,22 +182,20 @@ export function servingOf(source: ServingSource): Serving {
       inFlight,
       health,
       routeSessions: new LRUCache<string, string>({ max: rememberedSessions }),
-      answerCache: new AnswerCache(config.cache.max_bytes, clock),
+      answerCache: new AnswerCache(share(config.cache.max_bytes), clock),
       retryBudget: new RetryBudget(steadyClock(clock)),
       upstream: new Upstream(),
-      arrivals: new Arrivals(config.limits.arrived_bytes),
-      connections: new ConnectionLimit(config.limits.max_connections_upstream),
+      arrivals: new Arrivals(share(config.limits.arrived_bytes)),
+      connections: new ConnectionLimit(share(config.limits.max_connections_upstream)),
       deployments: new DeploymentUse(steadyClock(clock)),
       publicUrl,
     },
     sockets,
-    background:
-      source.background &&
-      new BackgroundResponses(source.background, {
-        perAccount: config.limits.background_per_account,
-        eventBytes: config.responses.stored_bytes,
-        retentionMs: config.responses.retention_ms,
-      }),
+    background: new BackgroundResponses(store.background, {
+      perAccount: config.limits.background_per_account,
+      eventBytes: config.responses.stored_bytes,
+      retentionMs: config.responses.retention_ms,
+    }),
     accounts: store.accounts,
     identityStore: store.identities,
     ledger: store.ledger,
@@ -247,14 +220,14 @@ export function servingOf(source: ServingSource): Serving {
     monthlyCredit: source.monthlyCredit,
     catalog,
     answering: () => answering(live),
-    lastHour: rememberAnswers(source.lastHour ?? (() => health.lastHour()), steadyClock(clock)),
+    lastHour: rememberAnswers(() => health.lastHour(), steadyClock(clock)),
     freeReads: new FreeReads(config.rate_limits.free_bytes_per_minute, steadyClock(clock)),
     limiter,
     callers,
     get keyUse() {
       return live.config.keys.freeze_after_networks === 0 ? undefined : keyUse
     },
-    itemConversations: source.itemConversations,
+    itemConversations: store.itemConversations,
     calls,
     body: {
       maxBodyBytes: config.server.max_body_bytes,
@@ -291,31 +264,23 @@ export function servingOf(source: ServingSource): Serving {
   }
 }
 
-/** Lists of models are asked for more often than the figures in them are asked of other processes. */
+/** Lists of models with the same figures are built once. */
 const figuresForMs = 30_000
 
-/** The figures of `lastHour`, asked for at most every half minute; the same object while they do not change. */
-function rememberAnswers(
-  lastHour: () => Awaitable<AnswersByProvider>,
-  clock: () => number,
-): ServingParts['lastHour'] {
-  let known: ReturnType<ServingParts['lastHour']> = Promise.resolve({})
+/** The figures of `lastHour`, computed at most every half minute; the same object while they do not change. */
+function rememberAnswers(lastHour: () => AnswersByProvider, clock: () => number): ServingParts['lastHour'] {
+  let known: ReturnType<ServingParts['lastHour']> = {}
   let until = 0
   return () => {
     if (clock() < until) return known
     until = clock() + figuresForMs
-    const before = known
-    known = (async () => {
-      // A list of models is worth more than the figures in it.
-      const counts = Object.entries(await Promise.resolve(lastHour()).catch(() => ({})))
-      const now = Object.fromEntries(
-        counts.flatMap(([id, count]) => {
-          const { successRate, p50Ms } = figuresOf(count)
-          return successRate === null ? [] : [[id, { successRate, p50Ms }] as const]
-        }),
-      )
-      return Bun.deepEquals(await before, now) ? before : now
-    })()
+    const now = Object.fromEntries(
+      Object.entries(lastHour()).flatMap(([id, count]) => {
+        const { successRate, p50Ms } = figuresOf(count)
+        return successRate === null ? [] : [[id, { successRate, p50Ms }] as const]
+      }),
+    )
+    if (!Bun.deepEquals(known, now)) known = now
     return known
   }
 }

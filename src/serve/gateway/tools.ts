@@ -28,23 +28,9 @@ export interface Mcp {
   readonly probe: (account: string, name: string) => Promise<McpProbe>
   readonly authorization: McpAuthorization
   readonly open: ToolSources['mcp']
-  /** A registered server, with a fresh token where it is authorised. Rejects with GatewayError where there is none. */
-  readonly registered: (account: string, name: string) => Promise<McpServer>
-  /** The server has refused a request with that token. */
-  readonly noteRefusal: (account: string, name: string, token: string, challenge: Challenge) => Promise<void>
 }
 
 type McpConfig = Pick<Config, 'egress' | 'mcp' | 'secrets' | 'timeouts'>
-
-function mcpSettings(config: McpConfig) {
-  const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
-  return { egress, mostTools: config.mcp.tools, callBytes: config.mcp.call_bytes }
-}
-
-/** The tools of MCP servers for a process that has `registered` from another. */
-export function mcpOfWorker(config: McpConfig, registered: Mcp['registered']): Mcp['open'] {
-  return mcpSources({ ...mcpSettings(config), registered })
-}
 
 /** A gateway that has died in the middle of a refresh is waited for so long, milliseconds. */
 const longestTurnMs = 30_000
@@ -87,8 +73,8 @@ export function mcpOf(
 ): Mcp {
   const { master_key: keys } = config.secrets
   const servers = new McpServers(store.mcpServers, keys.length === 0 ? undefined : sealer(keys), now)
-  const settings = mcpSettings(config)
-  const { egress } = settings
+  const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
+  const settings = { egress, mostTools: config.mcp.tools, callBytes: config.mcp.call_bytes }
   const authorizationOf = (serverUrl: string) => ({ serverUrl, egress, now })
   /** `changed` gives the new state for the present one: both an authorisation and a refresh take time. */
   const keep = async (
@@ -130,6 +116,7 @@ export function mcpOf(
     return token
   }
 
+  /** A registered server, with a fresh token where it is authorised. Rejects with GatewayError where there is none. */
   const registeredServer = async (account: string, name: string): Promise<McpServer> => {
     const record = await servers.find(account, name)
     const { url, secrets } = record
@@ -183,8 +170,6 @@ export function mcpOf(
         AbortSignal.timeout(config.timeouts.tool_ms),
       ),
     open: mcpSources({ ...settings, registered: registeredServer }),
-    registered: registeredServer,
-    noteRefusal,
   }
 }
 

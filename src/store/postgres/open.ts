@@ -39,6 +39,8 @@ export interface PostgresOptions {
   readonly clock: () => number
   /** The name in holds of this process, used once. */
   readonly owner?: string
+  /** The name of a process that was seen to end: nobody waits until it has shown no sign of life for long enough. */
+  readonly succeeds?: string | undefined
   /** Whether a call is in flight in this process. None is, if left out. */
   readonly isRunning?: (call: string) => boolean
   readonly group?: Partial<GroupLimits>
@@ -100,6 +102,7 @@ export async function openOnPostgres(
     lost: options.lost,
     before: () => tables.ordered,
   }).catch(giveUp)
+  if (options.succeeds !== undefined) await peers.bury(options.succeeds)
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined

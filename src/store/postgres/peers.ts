@@ -169,6 +169,19 @@ export class Peers implements Lives {
   readonly send = (text: string, values: readonly string[]): ReturnType<Connection['send']> =>
     this.#connection.send(text, values)
 
+  /** Says of a process that it is dead, to be called by whoever has seen it exit: its calls are ended without a wait. */
+  async bury(owner: string): Promise<void> {
+    await this.#end(owner)
+  }
+
+  async #end(owner: string): Promise<void> {
+    await this.#connection.send(
+      `UPDATE chain SET epoch = epoch + 1, owner = '${over}' || owner WHERE owner = $1`,
+      [owner],
+    )
+    await this.#connection.send('DELETE FROM leader WHERE owner = $1', [owner])
+  }
+
   /** Leaves: whatever this process has left open is ended by the others at once. To be called when it writes nothing more. */
   async close(): Promise<void> {
     // It has never written.
@@ -177,11 +190,7 @@ export class Peers implements Lives {
     await this.#beating
     try {
       if (!this.#connection.isOpen) await this.#connection.renew()
-      await this.#connection.send(
-        `UPDATE chain SET epoch = epoch + 1, owner = '${over}' || owner WHERE owner = $1`,
-        [this.#parts.owner],
-      )
-      await this.#connection.send('DELETE FROM leader WHERE owner = $1', [this.#parts.owner])
+      await this.#end(this.#parts.owner)
     } catch (error) {
       // It is found out when its signs of life have run out.
       if (!(error instanceof ConnectionLost) && stateOf(error) === '') throw error

@@ -8,7 +8,7 @@ import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-describe.each([1, 2])('with %p processes that serve', (workers) => {
+describe('allowances of new accounts', () => {
   let weir: RunningWeir
   let operator: string
 
@@ -16,7 +16,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     // There is no such group: accounts are opened all the same, and the log says so.
     const config =
       'accounts: { monthly_credit_usd: "3", credit_line: "2", group: grp_0123456789abcdef01 }\nlocal_servers: { discover: false }'
-    weir = await startWeir({ config, ...(workers > 1 ? { args: ['--workers', String(workers)] } : {}) })
+    weir = await startWeir({ config })
     const owner = ['--management', '--account', 'owner@localhost']
     operator = String((await runJson(weir, 'keys', 'create', ...owner))['key'])
   }, 60_000)

@@ -16,7 +16,7 @@ interface Asked {
 
 const usd = (amount: unknown) => parseUsd(String(amount))!
 
-describe.each([1, 2])('with %p processes that serve', (workers) => {
+describe('groups', () => {
   let weir: RunningWeir
   let operator: string
   const accounts: Record<string, string> = {}
@@ -73,7 +73,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     (await ask(key, 'GET', `/v1/generation?id=${id}`)).json['data'] as Json
 
   beforeAll(async () => {
-    weir = await startWeir({ config: `local_servers: { discover: false }\nserver: { workers: ${workers} }` })
+    weir = await startWeir({ config: 'local_servers: { discover: false }' })
     for (const name of ['anna', 'berta', 'carl']) {
       const { id } = await runJson(weir, 'accounts', 'create', '--email', `${name}@example.org`)
       accounts[name] = String(id)
@@ -304,7 +304,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     const free = async () =>
       (await runJson(weir, 'credits', 'show', '--account', 'carl@example.org'))['available']
     const before = await free()
-    const grant = { usd: '0.0001', id: `firm-${workers}` }
+    const grant = { usd: '0.0001', id: 'firm' }
     const granted = await admin('POST', `groups/${firm}/grants`, grant)
     expect(granted.json).toMatchObject({ granted: true, pool: 'purchased', usd: '0.0001' })
     expect((await admin('POST', `groups/${firm}/grants`, grant)).json).toMatchObject({ granted: false })
@@ -405,7 +405,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
   })
 
   test('the command line does the same', async () => {
-    const name = `customer ${workers}`
+    const name = 'customer'
     const made = await runJson(
       weir,
       'groups',
@@ -426,9 +426,9 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
       tags: { tier: 'gold' },
       warn_at: [0.8, 0.95],
     })
-    await runJson(weir, 'groups', 'create', '--name', `team ${workers}`, '--parent', name)
+    await runJson(weir, 'groups', 'create', '--name', 'team', '--parent', name)
     await runJson(weir, 'groups', 'add', name, '--account', 'berta@example.org', '--role', 'admin')
-    await runJson(weir, 'groups', 'grant', name, '--usd', '2', '--id', `cli-${workers}`)
+    await runJson(weir, 'groups', 'grant', name, '--usd', '2', '--id', 'cli')
     const { key } = await runJson(weir, 'keys', 'create', '--account', 'berta@example.org', '--group', name)
     expect((await call(String(key))).status).toBe(200)
     await runJson(weir, 'groups', 'set', name, '--budget-usd', 'none', '--timezone', 'Asia/Tokyo')
@@ -440,7 +440,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
     })
     await runJson(weir, 'groups', 'remove', name, '--account', 'berta@example.org')
     expect((await call(String(key))).status).toBe(401)
-    await runJson(weir, 'groups', 'set', `team ${workers}`, '--parent', 'none')
+    await runJson(weir, 'groups', 'set', 'team', '--parent', 'none')
     expect(await runJson(weir, 'groups', 'delete', name)).toMatchObject({ deleted: true })
     const acts = (await admin('GET', 'acts')).json['data'] as Json[]
     expect(acts.map(({ what }) => what)).toEqual(

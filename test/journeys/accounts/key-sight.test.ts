@@ -18,7 +18,7 @@ interface Asked {
 const email = 'anna@example.org'
 const secret = 'the otter sleeps'
 
-describe.each([1, 2])('with %p processes that serve', (workers) => {
+describe('what keys see', () => {
   let weir: RunningWeir
   /** By what each is called here. */
   const keys: Record<string, { readonly id: string; readonly key: string }> = {}
@@ -63,7 +63,7 @@ describe.each([1, 2])('with %p processes that serve', (workers) => {
   }
 
   beforeAll(async () => {
-    weir = await startWeir({ config: `local_servers: { discover: false }\nserver: { workers: ${workers} }` })
+    weir = await startWeir({ config: 'local_servers: { discover: false }' })
     await command('accounts', 'create', '--email', email)
     await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')
     const make = async (name: string, ...options: string[]) => {

@@ -20,10 +20,7 @@ interface Access {
 
 const words = 2_000
 
-describe.each([
-  ['one process', []],
-  ['several workers', ['--workers', '2']],
-])('%s', (_, args) => {
+describe('an end of rights', () => {
   let mock: MockProvider
   let paced: Provider
   let lab: Lab
@@ -37,14 +34,11 @@ describe.each([
       Array.from({ length: words }, () => 'word '),
       10,
     )
-    lab = await startLab(
-      {
-        providers: { mock: mock.url, paced: paced.url },
-        models: { 'mock/m': ['mock/m'], 'mock/hang': ['mock/hang'], 'paced/m': ['paced/m'] },
-        settings: { keys: { freeze_after_networks: 2 }, server: { trusted_proxies: ['127.0.0.1'] } },
-      },
-      { args },
-    )
+    lab = await startLab({
+      providers: { mock: mock.url, paced: paced.url },
+      models: { 'mock/m': ['mock/m'], 'mock/hang': ['mock/hang'], 'paced/m': ['paced/m'] },
+      settings: { keys: { freeze_after_networks: 2 }, server: { trusted_proxies: ['127.0.0.1'] } },
+    })
     management = (
       await command<{ key: string }>('keys', 'create', '--management', '--account', 'owner@localhost')
     ).key
@@ -81,7 +75,7 @@ describe.each([
     return { account, email, key: made.key, keyId: made.id }
   }
 
-  /** Posts on a connection of its own, which any worker may get. */
+  /** Posts on a connection of its own. */
   function post(secret: string, body: object, path = '/v1/chat/completions'): Promise<Response> {
     return postAs(
       `${lab.weir.origin}${path}`,

@@ -303,27 +303,20 @@ test('where sockets are switched off the handshake is answered by 426', async ()
   ])
 })
 
-test.each(['1', '2'])(
-  'a stop of %s processes waits for the response under way, and closes what is idle',
-  async (workers) => {
-    if (workers === '2' && process.platform !== 'linux') return
-    const other = await startLab(
-      { providers: { paced: provider.url }, models: { 'paced/m': ['paced/m'] } },
-      { args: ['--workers', workers] },
-    )
-    const at = `${other.weir.baseUrl.replace('http', 'ws')}/responses`
-    const headers = { authorization: `Bearer ${other.weir.key}` }
-    const [idle, busy] = [new Client(at, headers), new Client(at, headers)]
-    expect([await idle.opened, await busy.opened]).toEqual([true, true])
-    busy.socket.send(JSON.stringify({ type: 'response.create', model: 'paced/m', input: 'Where?' }))
-    await until(() => busy.frames.length > 0)
-    const stopped = other.weir.stop()
-    expect((await idle.closed).code).toBe(1001)
-    expect((await busy.closed).code).toBe(1001)
-    expect(busy.frames.at(-1)!.type).toBe('response.completed')
-    expect(await stopped).toBe(0)
-  },
-)
+test('a stop waits for the response under way, and closes what is idle', async () => {
+  const other = await startLab({ providers: { paced: provider.url }, models: { 'paced/m': ['paced/m'] } })
+  const at = `${other.weir.baseUrl.replace('http', 'ws')}/responses`
+  const headers = { authorization: `Bearer ${other.weir.key}` }
+  const [idle, busy] = [new Client(at, headers), new Client(at, headers)]
+  expect([await idle.opened, await busy.opened]).toEqual([true, true])
+  busy.socket.send(JSON.stringify({ type: 'response.create', model: 'paced/m', input: 'Where?' }))
+  await until(() => busy.frames.length > 0)
+  const stopped = other.weir.stop()
+  expect((await idle.closed).code).toBe(1001)
+  expect((await busy.closed).code).toBe(1001)
+  expect(busy.frames.at(-1)!.type).toBe('response.completed')
+  expect(await stopped).toBe(0)
+})
 
 test('all of it is in a ledger that proves itself', async () => {
   await rested()

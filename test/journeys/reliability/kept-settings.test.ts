@@ -2,12 +2,12 @@
 // wins; each change can be taken back.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually, expectPrinted, getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { expectDocumented } from '../../support/documented-answers.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
-import { type ServedWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { tempDir } from '../../support/tmp.ts'
@@ -493,31 +493,3 @@ test('what does not fit the file any more keeps the gateway from starting, until
   await mended.stop()
   data.remove()
 }, 60_000)
-
-test.skipIf(process.platform !== 'linux')(
-  'every worker has a change before it is answered',
-  async () => {
-    await using weir = await startWeir({ config: configOf({ server: { workers: 2 } }) })
-    const operator = await operatorOf(weir)
-    for (const [origin, word] of [
-      [first.url, 'one'],
-      [second.url, 'two'],
-      [first.url, 'one'],
-    ] as const) {
-      expect(await operator.change(lab(origin))).toMatchObject({ status: 200 })
-      const answers = await Promise.all(Array.from({ length: 16 }, () => ask(weir, weir.key)))
-      expect(new Set(answers.map(({ text }) => text.includes(`"${word}"`)))).toEqual(new Set([true]))
-    }
-    // So do they of a file that is read again.
-    const { file } = await runJson<{ file: string }>(weir, 'config', 'show')
-    writeFileSync(file, configOf({ server: { workers: 2 }, aliases: { quick: 'lab/m' } }))
-    expect((await ask(weir, weir.key, 'quick')).status).toBe(400)
-    expect(await operator.do('POST', 'config/reload', {})).toMatchObject({
-      status: 200,
-      json: { applied: true, changes: [{ setting: 'aliases.quick', restart: false }] },
-    })
-    const answers = await Promise.all(Array.from({ length: 16 }, () => ask(weir, weir.key, 'quick')))
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
-  },
-  60_000,
-)

@@ -58,16 +58,13 @@ const chatOf = (model: string, more: object = {}) => ({
   ...more,
 })
 
-describe.each([
-  ['one process', []],
-  ['two workers', ['--workers', '2']],
-])('places of calls, %s', (_, args) => {
+describe('places of calls', () => {
   const places = 8
   const provider = startProvider(1)
   let weir: RunningWeir
   let other: string
   beforeAll(async () => {
-    weir = await startWeir({ config: configOf(provider.url, places), args })
+    weir = await startWeir({ config: configOf(provider.url, places) })
     other = (await accountWith(weir, 'other@example.org', { purchased: '1' })).key
   })
   afterAll(async () => {

@@ -130,20 +130,17 @@ beforeAll(async () => {
   })
   const base_url = `http://127.0.0.1:${provider.port}/v1`
   const chat = { max_output_tokens: longest, price }
-  lab = await startLab(
-    {
-      // Groq is one of those that bill on for a stream that nobody reads.
-      providers: { lab: base_url, groq: { base_url } },
-      models: {
-        'lab/plain': { ...chat, upstream: 'plain' },
-        'lab/thinks': { ...chat, upstream: 'thinks', reasoning: true },
-        'groq/plain': { ...chat, upstream: 'drained' },
-        'lab/vectors': { price: { input: '0.5', output: '0' }, output_modalities: ['embeddings'] },
-      },
-      settings: { egress: { allow_hosts: [server.host] } },
+  lab = await startLab({
+    // Groq is one of those that bill on for a stream that nobody reads.
+    providers: { lab: base_url, groq: { base_url } },
+    models: {
+      'lab/plain': { ...chat, upstream: 'plain' },
+      'lab/thinks': { ...chat, upstream: 'thinks', reasoning: true },
+      'groq/plain': { ...chat, upstream: 'drained' },
+      'lab/vectors': { price: { input: '0.5', output: '0' }, output_modalities: ['embeddings'] },
     },
-    { args: ['--workers', '2'] },
-  )
+    settings: { egress: { allow_hosts: [server.host] } },
+  })
 })
 afterAll(async () => {
   await lab?.weir.stop()
@@ -283,7 +280,7 @@ describe('G4: calls without a limit', () => {
     // None is refused, since half of the credit is left to those that come later; none is sent less than is typical.
     expect(served(told)).toHaveLength(calls)
     expect(Math.min(...limits.map((limit) => limit ?? longest))).toBeGreaterThanOrEqual(4_096)
-    // The first that is decided on has all it can write; which of them that is, the workers decide.
+    // The first that is decided on has all it can write; which of them that is, chance decides.
     expect(told.map(({ warnings }) => warnings)).toContain('')
     expect(told.at(-1)!.warnings).toMatch(/limited to [\d,]+ tokens by the credit available/)
     expect(await usedBy(key)).toBeCloseTo(bill(), 9)

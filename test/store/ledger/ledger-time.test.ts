@@ -124,24 +124,23 @@ test('the allowance is that of the day at which the ledger stands', async () => 
 })
 
 test('a clock set forward past the leases ends no call in flight, and going back refuses no end of one', async () => {
-  const running = new Set(['own', 'of-a-worker', 'of-a-dead-one'])
+  const running = new Set(['own', 'late', 'of-a-dead-one'])
   const { ledger } = await open({
     serveAs: 'here',
-    lives: (owner) => owner === 'worker',
     isRunning: (call) => running.has(call),
   })
   await ledger.grant(grantOf('g', usd(10)))
   await ledger.hold(holdOf('own'))
-  await ledger.hold(holdOf('of-a-worker', { owner: 'worker' }))
+  await ledger.hold(holdOf('late', { owner: 'here' }))
   await ledger.hold(holdOf('of-a-dead-one', { owner: 'killed' }))
   await ledger.hold(holdOf('forgotten'))
   now += 2 * hour
-  // One whose owner is dead, and one that its living owner has lost: leases are for these.
+  // One whose owner is dead, and one that its owner has lost: leases are for these.
   expect(await ledger.recover(now)).toBe(2)
   expect(await ledger.settle(settleOf('own', usd(0.5)))).toMatchObject({ charged: usd(0.5) })
   now -= 2 * hour
   expect(await ledger.recover(now)).toBe(0)
-  const late = settleOf('of-a-worker', usd(0.25), { owner: 'worker' })
+  const late = settleOf('late', usd(0.25), { owner: 'here' })
   expect(await ledger.settle(late)).toMatchObject({ charged: usd(0.25) })
   expect(await ledger.settle(late)).toEqual({ kind: 'already-ended' })
   await expect(ledger.hold(holdOf('next'))).rejects.toMatchObject({ code: 'store_unavailable' })
