@@ -658,7 +658,7 @@ CREATE TABLE \`usage_month\` (
 	\`cost\` integer NOT NULL,
 	\`charged\` integer NOT NULL,
 	\`timed\` integer DEFAULT 0 NOT NULL,
-	\`ms\` integer DEFAULT 0 NOT NULL,
+	\`ms\` integer DEFAULT 0 NOT NULL, \`cost_1\` integer, \`cost_2\` integer, \`cost_3\` integer, \`cost_4\` integer, \`cost_5\` integer, \`cost_6\` integer, \`cost_7\` integer, \`cost_8\` integer, \`cost_9\` integer, \`cost_10\` integer, \`cost_11\` integer, \`cost_12\` integer, \`cost_13\` integer, \`cost_14\` integer, \`cost_15\` integer, \`cost_16\` integer, \`cost_17\` integer, \`cost_18\` integer, \`cost_19\` integer, \`cost_20\` integer, \`cost_21\` integer, \`cost_22\` integer, \`cost_23\` integer, \`cost_24\` integer, \`cost_25\` integer, \`cost_26\` integer, \`cost_27\` integer, \`cost_28\` integer, \`cost_29\` integer, \`cost_30\` integer, \`cost_31\` integer,
 	PRIMARY KEY(\`month\`, \`account\`, \`key\`)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE \`usage_provider\` (

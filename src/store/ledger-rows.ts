@@ -350,6 +350,11 @@ function providerOf({ receipt, attempts }: CallEnd): string {
   return last === 'unreconciled' ? '' : last
 }
 
+/** The column with what a day has cost, in the row of its month. */
+export function costColumnOf(at: number): string {
+  return `cost_${new Date(at).getUTCDate()}`
+}
+
 /** Stands for a day among those of its month. */
 export function bitOfDay(at: number): number {
   return 2 ** (new Date(at).getUTCDate() - 1)

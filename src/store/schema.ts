@@ -8,6 +8,7 @@ import { type Pool, pools } from '../credits/pool.ts'
 import * as columns from './columns.ts'
 import { accountTables } from './schema-accounts.ts'
 import { paymentTables } from './schema-payments.ts'
+import { costColumns } from './sql/usage-figures.ts'
 
 const poolList = sql.raw(pools.map((pool) => `'${pool}'`).join(','))
 
@@ -557,6 +558,9 @@ function recordTables(c: typeof columns) {
       .default(sql`0`),
   })
 
+  /** The cost of each day of a month, by which a part of it is ranked; null for a day without calls. */
+  const costOfDays = () => Object.fromEntries(costColumns.map((name) => [name, c.money(name)]))
+
   /** Totals per UTC day, written with each call: computing a chart from the log would stall every stream. */
   const usageDay = c.table(
     'usage_day',
@@ -606,6 +610,7 @@ function recordTables(c: typeof columns) {
       /** The days with calls: bit 0 for the first of the month. */
       days: c.whole('days').notNull(),
       ...usageFigures(),
+      ...costOfDays(),
     },
     (t) => [c.primaryKey({ columns: [t.month, t.account, t.key] })],
   )

@@ -232,9 +232,14 @@ function writeRecords(database: Database): void {
        sum(output_tokens), sum(cost), sum(charged), 0, 0 FROM usage_day GROUP BY 1, 2, 3`,
   )
   const month = "unixepoch(day / 1000, 'unixepoch', 'start of month') * 1000"
+  const costsOfDays = Array.from(
+    { length: 31 },
+    (_, day) => `sum(CASE (day - ${month}) / ${dayMs} WHEN ${day} THEN cost END)`,
+  )
   database.run(
     `INSERT INTO usage_month SELECT ${month}, account, key, sum(DISTINCT 1 << ((day - ${month}) / ${dayMs})), sum(calls),
-       sum(errors), sum(input_tokens), sum(output_tokens), sum(cost), sum(charged), 0, 0 FROM usage_day GROUP BY 1, 2, 3`,
+       sum(errors), sum(input_tokens), sum(output_tokens), sum(cost), sum(charged), 0, 0, ${costsOfDays.join(', ')}
+       FROM usage_day GROUP BY 1, 2, 3`,
   )
   for (const [tag, value] of [
     ['team', `'t' || (i % 7)`],

@@ -92,6 +92,33 @@ test('a new database is what all migrations make of an empty one (bun run db:gen
   expect(contentOf(fresh)).toEqual(contentOf(stepwise))
 })
 
+test('months that were counted before their days have what each of these cost', async () => {
+  const dataDir = dataDirOf(41)
+  const database = new Database(join(dataDir, 'weir.db'))
+  const november = Date.UTC(2026, 10, 1)
+  const figures = 'calls, errors, input_tokens, output_tokens, cost, charged'
+  for (const [date, model, cost] of [
+    [1, 'sim/a', 5],
+    [30, 'sim/a', 7],
+    [30, 'sim/b', 11],
+  ] as const)
+    database.run(
+      `INSERT INTO usage_day (account, day, key, model, ${figures}) VALUES ('a', ?, 'k', ?, 1, 0, 0, 0, ?, 0)`,
+      [november + (date - 1) * 86_400_000, model, cost],
+    )
+  database.run(
+    `INSERT INTO usage_month (month, account, key, days, ${figures}) VALUES (?, 'a', 'k', ?, 3, 0, 0, 0, 23, 0)`,
+    [november, 1 + 2 ** 29],
+  )
+  database.close()
+  await (await openStore(dataDir, { clock: () => noon })).close()
+  const upgraded = new Database(join(dataDir, 'weir.db'), { readonly: true })
+  expect(
+    upgraded.query("SELECT cost_1, cost_2, cost_30, cost_31 FROM usage_month WHERE account = 'a'").all(),
+  ).toEqual([{ cost_1: 5, cost_2: null, cost_30: 18, cost_31: null }])
+  upgraded.close()
+})
+
 test('ids of grants that stood for one grant in each account are the first one’s in the whole ledger', async () => {
   const dataDir = dataDirOf(7)
   const database = new Database(join(dataDir, 'weir.db'))

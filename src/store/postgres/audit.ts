@@ -6,6 +6,7 @@ import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { externalProcessorIds } from '../../payments/top-up.ts'
 import { genesis, type HashedFields, hashOf } from '../ledger-rows.ts'
+import { costColumns } from '../sql/usage-figures.ts'
 import type { DatabaseServer } from '../store.ts'
 import { Connection, stateOf } from './connection.ts'
 
@@ -264,9 +265,11 @@ const checks: readonly Check[] = [
           WHERE day > ${movedAt} GROUP BY day, model HAVING ${figures.map((name) => `sum(${name}) <> 0`).join(' OR ')}
           UNION ALL
           SELECT 'months of ' || account FROM (
-            SELECT account, key, ${figures.join(', ')} FROM usage_day
-            UNION ALL SELECT account, key, ${figures.map((name) => `-${name}`).join(', ')} FROM usage_month) AS sums
-          WHERE ${movedAt} < 0 GROUP BY account, key HAVING ${figures.map((name) => `sum(${name}) <> 0`).join(' OR ')}`,
+            SELECT account, key, ${figures.join(', ')}, cost AS of_days FROM usage_day
+            UNION ALL SELECT account, key, ${figures.map((name) => `-${name}`).join(', ')},
+              ${costColumns.map((name) => `- coalesce(${name}, 0)`).join(' ')} FROM usage_month) AS sums
+          WHERE ${movedAt} < 0 GROUP BY account, key
+          HAVING ${[...figures, 'of_days'].map((name) => `sum(${name}) <> 0`).join(' OR ')}`,
     ofDay: null,
   },
   {

@@ -2,6 +2,7 @@
 // versions of the wallets and budgets that were decided from, and by the ids of new calls. Where a guard fails nothing is
 // written, and the answer says which.
 
+import { costColumns } from '../sql/usage-figures.ts'
 import { sql, type Statement, type Value } from '../sql/work.ts'
 import type { Connection } from './connection.ts'
 
@@ -49,6 +50,12 @@ function addTo(table: string, key: string, besides = { columns: '', sets: '' }):
   const sums = namesIn(figures).map((name) => `${name} = ${table}.${name} + excluded.${name}`)
   const onConflict = `ON CONFLICT (${names}) DO UPDATE SET ${sums.join(', ')}${besides.sets}`
   return insertInto(table, `${key}, ${figures}${besides.columns}`, `ORDER BY ${names} ${onConflict}`)
+}
+
+/** Adds the cost of a day that was given to the month's. */
+function addCost(name: string): string {
+  const before = `usage_month.${name}`
+  return `, ${name} = CASE WHEN excluded.${name} IS NULL THEN ${before} ELSE coalesce(${before}, 0) + excluded.${name} END`
 }
 
 /** Changes one row for each, found by its id. */
@@ -109,8 +116,8 @@ const parts = {
   ),
   usageDays: addTo('usage_day', 'account text, day bigint, key text, model text'),
   usageMonths: addTo('usage_month', 'month bigint, account text, key text', {
-    columns: ', days bigint',
-    sets: ', days = usage_month.days | excluded.days',
+    columns: `, days bigint${costColumns.map((name) => `, ${name} bigint`).join('')}`,
+    sets: `, days = usage_month.days | excluded.days${costColumns.map(addCost).join('')}`,
   }),
   usageTotals: addTo('usage_total', 'day bigint, channel text, model text, chain bigint'),
   usageProviders: addTo(

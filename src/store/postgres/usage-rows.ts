@@ -3,7 +3,7 @@
 import { groupTag, tagsOf } from '../../conversation/tags.ts'
 import { startOfDay, startOfMonth } from '../../credits/calendar.ts'
 import type { Pico } from '../../credits/money.ts'
-import { bitOfDay, type UsageAdded } from '../ledger-rows.ts'
+import { bitOfDay, costColumnOf, type UsageAdded } from '../ledger-rows.ts'
 import type { GroupRows, PartName } from './group.ts'
 
 export const usageParts = [
@@ -30,8 +30,8 @@ interface UsageSums {
 
 export class UsageRows {
   readonly #sums = new Map<string, UsageSums>()
-  /** The days of each row of `usage_month`, by its name among those. */
-  readonly #daysOfMonths = new Map<string, number>()
+  /** The days of each row of `usage_month` and what they cost, by its name among those. */
+  readonly #daysOfMonths = new Map<string, { days: number; readonly costs: Record<string, Pico> }>()
 
   /** Tables with a row for each chain add it to that of `chain`. */
   add(added: UsageAdded, chain: bigint): void {
@@ -43,7 +43,11 @@ export class UsageRows {
     this.#sum('usageTotals', { day, channel, model, chain }, added)
     if (provider !== '') this.#sum('usageProviders', { day, provider, channel, model, chain }, added)
     const ofMonth = this.#sum('usageMonths', { month: startOfMonth(at), account, key }, added)
-    this.#daysOfMonths.set(ofMonth, (this.#daysOfMonths.get(ofMonth) ?? 0) | bitOfDay(at))
+    const month = this.#daysOfMonths.get(ofMonth) ?? { days: 0, costs: {} }
+    const cost = costColumnOf(at)
+    month.days |= bitOfDay(at)
+    month.costs[cost] = (month.costs[cost] ?? 0n) + added.cost
+    this.#daysOfMonths.set(ofMonth, month)
     const divided = Object.entries(tagsOf(tags))
     if (group !== null) divided.push([groupTag, group])
     for (const [tag, value] of divided) {
@@ -58,8 +62,8 @@ export class UsageRows {
 
   addTo(rows: GroupRows): void {
     for (const [name, { table, key, ...sums }] of this.#sums) {
-      const days = this.#daysOfMonths.get(name)
-      rows.add(table, days === undefined ? { ...key, ...sums } : { ...key, ...sums, days })
+      const month = this.#daysOfMonths.get(name)
+      rows.add(table, { ...key, ...sums, ...(month && { days: month.days, ...month.costs }) })
     }
   }
 

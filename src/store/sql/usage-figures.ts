@@ -1,5 +1,6 @@
 // Figures of usage: added up, taken from one another, and written as cells.
 
+import { dayMs } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
 import {
   averageMs,
@@ -9,6 +10,9 @@ import {
   type UsageReport,
   type UsageSum,
 } from '../../observe/call-log.ts'
+
+/** The columns of a month with what each of its days has cost. */
+export const costColumns = Array.from({ length: 31 }, (_, day) => `cost_${day + 1}`)
 
 export interface FiguresRow {
   readonly calls: bigint
@@ -128,4 +132,22 @@ export function cellsOf(per: UsageQuery['per']) {
     charged: formatUsd(charged),
     average_ms: averageMs(times),
   })
+}
+
+/** What a row of a month has cost on these days of it, as an expression; `row` names the row. */
+export function costIn(row: string, mask: number): string {
+  const columns = (isAsked: boolean) =>
+    costColumns.filter((_, day) => (Math.floor(mask / 2 ** day) % 2 === 1) === isAsked)
+  const sum = (names: readonly string[]) => names.map((name) => `coalesce(${row}.${name}, 0)`)
+  const others = columns(false)
+  // Of most days it is what the whole month has cost without the few others.
+  if (others.length < costColumns.length / 2) return `(${[`${row}.cost`, ...sum(others)].join(' - ')})`
+  return `(${['0', ...sum(columns(true))].join(' + ')})`
+}
+
+/** The midnights from the first to before the other. */
+export function daysWithin(from: number, until: number): number[] {
+  const days: number[] = []
+  for (let day = from; day < until; day += dayMs) days.push(day)
+  return days
 }

@@ -17,7 +17,9 @@ import {
   byCost,
   cellsOf,
   daysOf,
+  daysWithin,
   figuresOf,
+  costIn,
   type FiguresRow,
   reportOf,
   totalOf,
@@ -38,10 +40,8 @@ import {
 /** Groups of a day that are read at once. Those of a month are sorted for each such page. */
 const groupsAtOnce = 1_000
 const groupsOfMonthAtOnce = 50_000
-/** Groups whose months are only a bound that are looked at day by day, beyond those that are shown. */
+/** Groups that cost the same as the last one shown, and are looked at for their calls. */
 const boundsLookedAt = 2_000
-/** After so many of them it is seen whether the rest would do. */
-const boundsTried = 100
 /** Names of keys and accounts that one report remembers. */
 const labelsRemembered = 50_000
 
@@ -83,7 +83,7 @@ interface Ranked {
   readonly calls: bigint
 }
 
-/** A group, and what the months came to that its days stand in; `other` has days that are not asked for. */
+/** A group, and what the days that are asked for cost. `other` has days that are not: their calls are in `calls`. */
 interface Bound {
   readonly account: string
   readonly key: string
@@ -294,6 +294,12 @@ class UsageSource {
     )
   }
 
+  /** Whether it is of all calls with a tag, and not of those of certain keys. */
+  get #isOfAll(): boolean {
+    const { key, line, mode } = this.#query
+    return [this.#account, key, line, mode].every((asked) => asked === undefined)
+  }
+
   /** Reads every group of every day. */
   *small(most: number): Work<UsageReport> {
     const rows: UsageSum[] = []
@@ -382,9 +388,10 @@ class UsageSource {
   }
 
   /**
-   * The same by the months that the days stand in. A month that is asked for in part is an upper bound of what its days
-   * came to, so groups are looked at from the highest bound on, and no further than the last of the best. Undefined where
-   * a condition is on what months do not tell, or too many bounds are close together.
+   * The same by the months that the days stand in, which have the cost of each day. Of the calls a month that is asked
+   * for in part tells only how many they are at most, so groups of one cost are looked at from the highest number on, and
+   * no further than the last of the best. Undefined where a condition is on what months do not tell, or too many groups
+   * cost the same.
    */
   *#rankMonths(most: number): Work<{ readonly top: readonly Ranked[]; readonly groups: number } | undefined> {
     if (this.#filter.length > 0) return undefined
@@ -397,7 +404,6 @@ class UsageSource {
         ? yield* this.#boundsOfKeys(months, limit)
         : yield* this.#boundsOf(months, limit)
     let top: Ranked[] = []
-    let looked = 0
     for (const { account, key, other, ...bound } of bounds) {
       const group = byKey ? key : account
       const last = top.length >= most ? top.at(-1) : undefined
@@ -406,9 +412,6 @@ class UsageSource {
         other === 0n ? bound : totalOf(yield* this.#daysOf(account, byKey ? key : undefined, [from, until]))
       top.push({ group, account, cost: sum.cost, calls: BigInt(sum.calls) })
       top = top.toSorted(rank).slice(0, most)
-      // Bounds that hardly fall would be looked at to the last, and for nothing.
-      if (++looked === most + boundsTried && bounds.length === limit && isAbove(bounds.at(-1)!, top.at(-1)!))
-        return undefined
     }
     return bounds.length < limit ? { top, groups } : undefined
   }
@@ -423,15 +426,15 @@ class UsageSource {
     const own = this.#account === undefined ? [] : [this.#account]
     const [isAsked, isAskedBefore] = [BigInt(mask), BigInt(maskBefore)]
     const later = {
-      rows: `a.account, a.key, a.cost + coalesce(b.cost, 0) AS cost, a.calls + coalesce(b.calls, 0) AS calls,
-        (a.${otherDays}) | coalesce(b.${otherDays}, 0) AS other`,
+      rows: `a.account, a.key, ${costIn('a', mask)} + coalesce(${costIn('b', maskBefore)}, 0) AS cost,
+        a.calls + coalesce(b.calls, 0) AS calls, (a.${otherDays}) | coalesce(b.${otherDays}, 0) AS other`,
       join: `LEFT JOIN usage_month AS b ON b.month = ? AND b.account = a.account AND b.key = a.key AND b.${hasDays}`,
       alone: `a.month = ? AND a.${hasDays}`,
       given: [~isAsked, ~isAskedBefore, earlier, isAskedBefore],
       values: [month, isAsked],
     }
     const sooner = {
-      rows: `a.account, a.key, a.cost, a.calls, a.${otherDays} AS other`,
+      rows: `a.account, a.key, ${costIn('a', maskBefore)} AS cost, a.calls, a.${otherDays} AS other`,
       join: '',
       alone: `a.month = ? AND a.${hasDays} AND NOT EXISTS (SELECT 1 FROM usage_month AS b
         WHERE b.month = ? AND b.account = a.account AND b.key = a.key AND b.${hasDays})`,
@@ -468,9 +471,13 @@ class UsageSource {
     const columns = by === 'key' ? 'account, key' : 'account'
     const whose = this.#account === undefined ? (by === 'key' ? "AND key <> ''" : '') : 'AND account = ?'
     const named = by === 'key' ? 'account, key' : "account, '' AS key"
-    const ofMonth = `SELECT ${named}, ${costAndCalls}, max(${otherDays}) AS other FROM usage_month
+    const ofMonth = ([
+      ,
+      mask,
+    ]: AskedMonth) => `SELECT ${named}, CAST(sum(${costIn('m', mask)}) AS bigint) AS cost,
+       ${sumOf('calls')}, max(${otherDays}) AS other FROM usage_month AS m
        WHERE month = ? AND ${hasDays} ${whose} GROUP BY ${columns}`
-    const sumsOfAll = `FROM (${months.map(() => ofMonth).join(' UNION ALL ')}) AS months GROUP BY ${columns}`
+    const sumsOfAll = `FROM (${months.map(ofMonth).join(' UNION ALL ')}) AS months GROUP BY ${columns}`
     const own = this.#account === undefined ? [] : [this.#account]
     const values = months.flatMap(([month, mask]) => [~BigInt(mask), month, BigInt(mask), ...own])
     const bounds = yield* all<Bound>(
@@ -490,25 +497,28 @@ class UsageSource {
   *rankTags(most: number): Work<UsageReport> {
     const { by, from, until, tag } = this.#query
     const { text, values } = this.#where(...within(from, until))
+    // Of the whole installation there are sums of fewer rows.
+    const table = this.#isOfAll ? 'usage_tag_total' : this.#table
     const tagged = this.#byPeriod(
-      yield* this.#days(`FROM ${this.#table} WHERE ${text} GROUP BY day ORDER BY day`, values),
+      yield* this.#days(`FROM ${table} WHERE ${text} GROUP BY day ORDER BY day`, values),
     )
     // In the same moment: a call that is counted in between would have no tag.
     const whole = by === 'tag' && tag === undefined ? yield* this.#wholeDays() : undefined
     const named = namesIn[this.#table][by]
     const { only } = this.#query
     const asked = only === undefined ? '' : `AND ${named} IN LIST(?)`
-    const top = yield* all<{ named: string; groups: bigint }>(
-      `SELECT ${named} AS named, ${costAndCalls}, count(*) OVER () AS groups FROM ${this.#table}
+    const whose = this.#table === 'usage_tag' ? 'min(account)' : "''"
+    const top = yield* all<{ named: string; account: string; groups: bigint }>(
+      `SELECT ${named} AS named, ${whose} AS account, ${costAndCalls}, count(*) OVER () AS groups FROM ${this.#table}
        WHERE ${text} ${asked} GROUP BY named ORDER BY cost DESC, calls DESC, named LIMIT ?`,
       [...values, ...(only === undefined ? [] : [JSON.stringify(only)]), most],
     )
     const rows: UsageSum[] = []
     const days = JSON.stringify(daysWithin(from, until))
-    for (const { named: group } of top) {
-      const one = this.#where([`${named} = ?`, group])
+    for (const { named: group, account } of top) {
+      const [table, one] = this.#taggedOf(group, account)
       const own = yield* this.#days(
-        `FROM ${this.#table} WHERE day IN NUMBERS(?) AND ${one.text} GROUP BY day ORDER BY day`,
+        `FROM ${table} WHERE day IN NUMBERS(?) AND ${one.text} GROUP BY day ORDER BY day`,
         [days, ...one.values],
       )
       for (const day of this.#byPeriod(own)) rows.push({ ...day, group, label: yield* this.#labelOf(group) })
@@ -517,6 +527,18 @@ class UsageSource {
     if (whole !== undefined) rows.push(...withoutTag(whole, tagged))
     rows.sort((a, b) => a.day - b.day || (a.group < b.group ? -1 : 1))
     return reportOf(rows, whole ?? tagged, hidden)
+  }
+
+  /**
+   * Where the calls with a tag of one group are: a key or an account is found below its account, since of a tag there may
+   * be as many rows as there are keys.
+   */
+  #taggedOf(group: string, account: string): readonly [Table, ReturnType<typeof where>] {
+    const { by } = this.#query
+    const one: Condition = [`${namesIn[this.#table][by]} = ?`, group]
+    if (!this.#isOfAll || (by !== 'key' && by !== 'account')) return [this.#table, this.#where(one)]
+    if (group === '') return ['usage_tag_total', this.#where(['channel = ?', 'app'])]
+    return [this.#table, this.#where(one, ['account = ?', account])]
   }
 
   /** All calls that the query would be about without its tag. */
@@ -762,12 +784,6 @@ function isOneDay({ from, until }: Period): boolean {
   return until - from === dayMs
 }
 
-function daysWithin(from: number, until: number): number[] {
-  const days: number[] = []
-  for (let day = from; day < until; day += dayMs) days.push(day)
-  return days
-}
-
 function monthsWithin(from: number, until: number): AskedMonth[] {
   const masks = new Map<number, number>()
   for (const day of daysWithin(from, until)) {
@@ -775,11 +791,6 @@ function monthsWithin(from: number, until: number): AskedMonth[] {
     masks.set(month, (masks.get(month) ?? 0) + 2 ** ((day - month) / dayMs))
   }
   return [...masks]
-}
-
-/** Whether a group of this bound could have a place above one of those that are shown. */
-function isAbove(bound: Bound, last: Ranked): boolean {
-  return byCost(bound.cost, last.cost) < 0
 }
 
 function rank(a: Ranked, b: Ranked): number {

@@ -12,9 +12,11 @@ import { LongReports } from '../../../src/store/long-reports.ts'
 import { moveToPostgres } from '../../../src/store/move.ts'
 import { openOnPostgres } from '../../../src/store/postgres/open.ts'
 import { longWork, tablesForReports } from '../../../src/store/postgres/reports.ts'
-import { SqlUsage } from '../../../src/store/sql/usage-reports.ts'
+import { SqlUsage, usageReport } from '../../../src/store/sql/usage-reports.ts'
+import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
+import type { Step, StepResult, Work } from '../../../src/store/sql/work.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
-import { one, openReader } from '../../../src/store/sqlite/database/sqlite.ts'
+import { databasePath, one, openReader } from '../../../src/store/sqlite/database/sqlite.ts'
 import { noon } from '../../credits/support.ts'
 import { fill, type Filled } from '../../scale/fill.ts'
 import { describeOnPostgres, freshDatabase } from '../../support/postgres.ts'
@@ -37,6 +39,10 @@ afterAll(async () => {
 const span = { from: startOfDay(noon) - 5 * dayMs, until: startOfDay(noon) + dayMs }
 const queryOf = (by: UsageGroup, more: Partial<UsageQuery> = {}): UsageQuery => ({ ...span, by, ...more })
 
+function* answerTo(step: Step): Work<StepResult> {
+  return yield step
+}
+
 async function csvOf(query: UsageQuery): Promise<string[]> {
   let text = ''
   for await (const piece of store.usage.csv(query)) text += piece
@@ -49,6 +55,30 @@ test('the database that they are tried on is one that an audit proves', async ()
 })
 
 describe('a report of usage', () => {
+  test.each<UsageGroup>(['key', 'account'])(
+    'by %s of a part of a month looks at no day but those shown',
+    (by) => {
+      using reader = openReader(databasePath(dir.join('data')))
+      const tables = new SqliteTables(reader)
+      const part = { from: span.from + dayMs, until: span.until - 2 * dayMs, by }
+      const days = tables.do(() => usageReport(part, 100_000))
+      const work = usageReport(part, 5)
+      let statements = 0
+      let next = work.next()
+      for (; !next.done; statements++) {
+        const step = next.value
+        next = work.next(tables.do(() => answerTo(step)))
+      }
+      expect(statements).toBeLessThan(30)
+      const sums = new Map<string, bigint>()
+      for (const { group, cost } of days.rows) sums.set(group, (sums.get(group) ?? 0n) + cost)
+      const best = [...sums.values()].toSorted((a, b) => (a < b ? 1 : -1)).slice(0, 5)
+      const shown = new Map<string, bigint>()
+      for (const { group, cost } of next.value.rows) shown.set(group, (shown.get(group) ?? 0n) + cost)
+      expect([...shown.values()].toSorted((a, b) => (a < b ? 1 : -1))).toEqual(best)
+    },
+  )
+
   test.each<[UsageGroup, boolean, number]>([
     ['key', false, 10],
     ['key', true, 10],

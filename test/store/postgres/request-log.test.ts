@@ -117,9 +117,9 @@ describeOnPostgres('the request log on PostgreSQL', () => {
       { channel: 'api', model: 'sim/echo', ...three },
       { channel: 'app', model: '', ...one },
     ])
-    expect(await sumsIn('usage_month', 'key, days')).toEqual([
-      { key: 'k', days: 1n << 20n, ...three },
-      { key: '', days: 1n << 21n, ...one },
+    expect(await sumsIn('usage_month', 'key, days, cost_20, cost_21, cost_22')).toEqual([
+      { key: 'k', days: 1n << 20n, cost_20: null, cost_21: 0n, cost_22: null, ...three },
+      { key: '', days: 1n << 21n, cost_20: null, cost_21: null, cost_22: 0n, ...one },
     ])
     expect(await sumsIn('usage_tag', 'tag, value')).toEqual([
       { tag: ':group', value: 'g', ...three },

@@ -15,6 +15,7 @@ import {
   receiptText,
   usageAddedBy,
   bitOfDay,
+  costColumnOf,
   type UsageAdded,
 } from '../../ledger-rows.ts'
 import type { CallEnd } from '../../ledger-core.ts'
@@ -306,7 +307,10 @@ interface Refused {
  * and tried again with a later commit.
  */
 export class UsageDays {
-  readonly #upserts: Readonly<Record<Exclude<Table, OfTag>, Statement>>
+  readonly #upserts: Readonly<Record<Exclude<Table, OfTag | 'usage_month'>, Statement>>
+  /** Of a month, by the column of the day: few are ever needed. */
+  readonly #ofMonth = new Map<string, Statement>()
+  readonly #prepareOfMonth: (cost: string) => Statement
   readonly #ofTag: () => Readonly<Record<OfTag, Statement>>
   readonly #onRefused: (added: UsageAdded, error: unknown) => void
   readonly #retryMs: number
@@ -334,10 +338,6 @@ export class UsageDays {
       usage_day: database.prepare(
         `INSERT INTO usage_day (${figures}, day, key, model, account) VALUES (${given},?9,?10,?11,?12) ${sums}`,
       ),
-      usage_month: database.prepare(
-        `INSERT INTO usage_month (${figures}, month, days, key, account) VALUES (${given},?9,?10,?11,?12)
-         ${sums}, days = days | ?10`,
-      ),
       usage_total: database.prepare(
         `INSERT INTO usage_total (${figures}, day, channel, model) VALUES (${given},?9,?10,?11) ${sums}`,
       ),
@@ -345,6 +345,11 @@ export class UsageDays {
         `INSERT INTO usage_provider (${figures}, day, channel, model, provider) VALUES (${given},?9,?10,?11,?12) ${sums}`,
       ),
     }
+    this.#prepareOfMonth = (cost) =>
+      database.prepare(
+        `INSERT INTO usage_month (${figures}, month, days, key, account, ${cost}) VALUES (${given},?9,?10,?11,?12,?5)
+         ${sums}, days = days | ?10, ${cost} = coalesce(${cost}, 0) + ?5`,
+      )
     this.#ofTag = whenNeeded(() => ({
       usage_tag: database.prepare(
         `INSERT INTO usage_tag (${figures}, day, key, model, tag, value, account)
@@ -415,6 +420,13 @@ export class UsageDays {
     }
   }
 
+  #monthOf(at: number): Statement {
+    const cost = costColumnOf(at)
+    let statement = this.#ofMonth.get(cost)
+    if (statement === undefined) this.#ofMonth.set(cost, (statement = this.#prepareOfMonth(cost)))
+    return statement
+  }
+
   /** Whether it is in. */
   #tryAdd(table: Table, added: UsageAdded | UsageOfTag): boolean {
     const error = this.#refusal(table, added)
@@ -437,11 +449,11 @@ export class UsageDays {
         else usage_tag_total.run(...figures, day, channel, model, tag, value)
         return undefined
       }
-      const { usage_day, usage_month, usage_total, usage_provider } = this.#upserts
+      const { usage_day, usage_total, usage_provider } = this.#upserts
       if (table === 'usage_day') usage_day.run(...figures, day, key ?? '', model, account)
       else if (table === 'usage_total') usage_total.run(...figures, day, channel, model)
       else if (table === 'usage_provider') usage_provider.run(...figures, day, channel, model, provider)
-      else usage_month.run(...figures, startOfMonth(at), bitOfDay(at), key ?? '', account)
+      else this.#monthOf(at).run(...figures, startOfMonth(at), bitOfDay(at), key ?? '', account)
       return undefined
     } catch (thrown) {
       if (isOutage(thrown)) throw thrown
