@@ -26,6 +26,12 @@ export const timeoutSettings = section({
   socket_ms: milliseconds('A WebSocket; its last response is finished first', 3_600_000),
   client_stall_ms: milliseconds('A client that takes no byte of its answer', 60_000),
   drain_ms: milliseconds('Reading a stream on for its exact usage after the client has left', 60_000),
+  leave_ms: milliseconds(
+    'Taking calls after /readyz has said no, when the gateway stops: as long as a balancer needs to notice',
+    0,
+    0,
+    600_000,
+  ),
   shutdown_ms: milliseconds('Waiting for calls in flight when the gateway stops', 600_000, 0),
 })
 

@@ -199,6 +199,8 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly site: Site
   /** False while the gateway drains: it finishes running requests and accepts no new ones. */
   readonly ready: () => boolean
+  /** Whether the gateway was told to stop: it may still take requests, so that nobody is refused who comes by a balancer. */
+  readonly leaving: () => boolean
 
   /** What models can be called, and the providers that can answer now, by id: with a key, or found running. */
   readonly catalog: Catalog

@@ -26,7 +26,7 @@ export interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile' | 'ownerFile'>
   /** Reads the configuration again. Rejects with GatewayError and its faults; then the one in force stays. */
   reloadConfig(): Promise<unknown>
-  /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
+  /** Says that it is not ready, for `timeouts.leave_ms`; finishes the calls in flight (at most `timeouts.shutdown_ms`); then closes the database. */
   stop(): Promise<void>
   /** Resolves with the reason if it cannot serve any more. */
   readonly failed?: Promise<Error>
@@ -186,6 +186,9 @@ export async function startGateway(
       owner,
       stop: async () => {
         if (place === undefined) withdrawServer(config, log)
+        void store.resign?.()
+        gateway.drain('announce')
+        await Bun.sleep(config.timeouts.leave_ms)
         watch.stop()
         sweep.stop()
         clearInterval(refreshing)

@@ -93,6 +93,8 @@ export interface Store {
   refreshAccounts(): void
   /** Whether this process does what is to be done by one of many alone, such as sweeps. What is done twice has to be harmless all the same. */
   leads(): boolean
+  /** Leaves what one of many does alone to the others, from now on; undefined where there are none. Never rejects. */
+  readonly resign?: (() => Promise<void>) | undefined
   /** Writes the head of the hash chain beside the database, if it has moved. */
   anchor(): void
   /** Writes what is waiting and closes the database. */

@@ -41,7 +41,8 @@ export function printService(context: Context, invocation: Invocation): void {
   const config = invocation.option('config') === undefined ? undefined : context.loaded.file
   const dataDir = invocation.option('dataDir') === undefined ? undefined : context.config.data_dir
   const { port } = context.config.server
-  const shutdownSeconds = Math.ceil(context.config.timeouts.shutdown_ms / 1000)
+  const { leave_ms: leaveMs, shutdown_ms: shutdownMs } = context.config.timeouts
+  const shutdownSeconds = Math.ceil((leaveMs + shutdownMs) / 1000)
   context.io.out(
     unitOf({
       executable,

@@ -52,6 +52,7 @@ export const changeable: readonly string[] = [
 ]
 /** Of these sections, what is read at the start alone. */
 export const fixed: ReadonlySet<string> = new Set([
+  'timeouts.leave_ms',
   'timeouts.shutdown_ms',
   'stream.total_buffer_bytes',
   'rate_limits.free_bytes_per_minute',

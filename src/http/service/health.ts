@@ -13,17 +13,18 @@ export const getHealth: Route<unknown> = {
   operation: async () => (await import('./documentation.ts')).health,
 }
 
-/** Not ready while the database cannot be written, and while the gateway drains. */
+/** Not ready while the database cannot be written, and from the moment that the gateway is told to stop. */
 export const getReadiness: Route = {
   method: 'GET',
   path: '/readyz',
   handle: async (parts) => {
     const writable = await parts.ledger.writable()
-    const ready = writable && parts.ready()
+    const leaving = parts.leaving()
+    const ready = writable && !leaving
     const body = {
       status: ready ? 'ready' : 'not ready',
       store: writable ? 'writable' : 'unavailable',
-      draining: !parts.ready(),
+      draining: leaving,
     }
     return Response.json(body, { status: ready ? 200 : 503 })
   },

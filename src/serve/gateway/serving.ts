@@ -88,8 +88,8 @@ export interface Serving {
   readonly memory: Memory
   /** To be called when keys, sessions or accounts may have changed: ends the calls of those that have ended. */
   accountsChanged(): void
-  /** Stops accepting calls; running ones continue. */
-  drain(): void
+  /** `announce`: /readyz says no, and calls are still taken. `refuse`: none is taken any more, and running ones continue. */
+  drain(stage?: 'announce' | 'refuse'): void
   /** Ends running calls with an error; each is settled. */
   cutOff(): void
   /** Stops background work; called once nothing is in flight. */
@@ -101,6 +101,7 @@ export function servingOf(source: ServingSource): Serving {
   const stopping = new AbortController()
   // What the machine has is shared out among its processes, as connections of clients are.
   const share = (limit: number) => Math.ceil(limit / config.server.processes)
+  let isLeaving = false
   let draining = false
   const callers = new Callers({ accounts: store.accounts, now: clock, stopping: stopping.signal, log })
   const counter = new TokenCounter()
@@ -240,6 +241,7 @@ export function servingOf(source: ServingSource): Serving {
     log,
     now: clock,
     ready: () => !draining,
+    leaving: () => isLeaving,
     publicUrl,
     addressRules: {
       allowHosts: config.egress.allow_hosts,
@@ -252,7 +254,9 @@ export function servingOf(source: ServingSource): Serving {
     parts,
     memory,
     accountsChanged: () => callers.onChanged(),
-    drain: () => {
+    drain: (stage = 'refuse') => {
+      isLeaving = true
+      if (stage === 'announce') return
       draining = true
       sockets.drain()
     },

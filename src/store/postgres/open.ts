@@ -161,6 +161,7 @@ export async function openOnPostgres(
     requests: new SqlRequestReader(tables, long.search),
     usage: new SqlUsage(tables, long),
     leads: peers.leads,
+    resign: peers.resign,
     auditBeside: oneAtATime((day) => (day === undefined ? ledger.audit() : ledger.auditDay(day))),
     path: placeOf(server),
     // What a server has lost is found by the processes that wrote it: the end of its chain is in the memory of each.

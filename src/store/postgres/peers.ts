@@ -70,9 +70,11 @@ export class Peers implements Lives {
   #beating: Promise<void> | undefined
   #timer: ReturnType<typeof setInterval> | undefined
   #isLost = false
+  #serves: boolean
 
   constructor(parts: PeersParts) {
     this.#parts = parts
+    this.#serves = parts.serves
     this.#times = { ...usualTimes, ...parts.times }
     this.#connection = new Connection(parts.server, { settings: lookupsOnly, deadlineMs: ledgerDeadlineMs })
   }
@@ -146,9 +148,13 @@ export class Peers implements Lives {
   }
 
   async #beat(): Promise<void> {
-    const { owner, serves } = this.#parts
+    const { owner } = this.#parts
     const sentAt = performance.now()
-    const [beat] = await this.#connection.send<Beat>(beatText, [owner, BigInt(heartbeatMs), serves ? 1n : 0n])
+    const [beat] = await this.#connection.send<Beat>(beatText, [
+      owner,
+      BigInt(heartbeatMs),
+      this.#serves ? 1n : 0n,
+    ])
     const { lives, leads, unbroken } = beat!
     if (!lives) return this.#lose()
     if (!unbroken) this.#unbrokenSince = performance.now()
@@ -168,6 +174,19 @@ export class Peers implements Lives {
   /** A statement on this connection; rejects while that is lost. */
   readonly send = (text: string, values: readonly string[]): ReturnType<Connection['send']> =>
     this.#connection.send(text, values)
+
+  /** Before it ends, which may take its calls a long time: another one leads from its next sign of life on. */
+  readonly resign = async (): Promise<void> => {
+    this.#serves = false
+    this.#leads = false
+    await this.#beating
+    this.#leads = false
+    try {
+      await this.#connection.send('DELETE FROM leader WHERE owner = $1', [this.#parts.owner])
+    } catch {
+      // Then it is over when it runs out.
+    }
+  }
 
   /** Says of a process that it is dead, to be called by whoever has seen it exit: its calls are ended without a wait. */
   async bury(owner: string): Promise<void> {

@@ -30,6 +30,7 @@ describeOnPostgres('two gateways on one database', () => {
     const url = (await emptyDatabase('gateways')).replace('127.0.0.1', 'localhost')
     const config = `
 store: { url: "${url}", ca: ${authority} }
+timeouts: { leave_ms: 2000 }
 alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_usd: '0.000001', audit: false }
 `
     one = await serveWeir({ config })
@@ -37,7 +38,7 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     two = { ...two, key: one.key }
   }, 60_000)
   afterAll(async () => {
-    await Promise.all([one?.stop(), two?.stop()])
+    await two?.stop()
     await webhook.stop(true)
   })
 
@@ -120,6 +121,24 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     expect(await overview.json()).toMatchObject({ calls_in_flight: 1 })
     call.abort()
     expect(await hanging).toBe('gone')
+  })
+
+  test('one that is told to stop says so while it still takes calls, and the other one leads', async () => {
+    const stopped = one.stop()
+    const ready = await until(
+      () => fetch(`${one.origin}/readyz`),
+      ({ status }) => status === 503,
+    )
+    expect(await ready.json()).toMatchObject({ status: 'not ready', store: 'writable', draining: true })
+    expect((await ask(one)).status).toBe(200)
+    const leaders = async () => {
+      const { gateways } = await runJson<{ gateways: { leads: boolean }[] }>(two, 'status')
+      return gateways.map(({ leads }) => leads)
+    }
+    await stopped
+    expect(await eventually(leaders, (leads) => leads.includes(true))).toEqual([true])
+    expect(await fetch(one.origin).catch(() => 'nobody')).toBe('nobody')
+    expect((await ask(two)).status).toBe(200)
   })
 
   test('nobody was told twice of anything', () => {

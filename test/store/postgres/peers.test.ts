@@ -137,6 +137,16 @@ describeOnPostgres('the processes of one ledger', () => {
       kind: 'settled',
     })
   })
+  test('one that is told to stop leaves the lead to another at once, however long its calls take', async () => {
+    const one = await open('one')
+    const two = await open('two', { peers: hasten })
+    expect([one.leads(), two.leads()]).toEqual([true, false])
+    await one.resign!()
+    expect(one.leads()).toBe(false)
+    while (!two.leads()) await new Promise((resolve) => setImmediate(resolve))
+    await one.ledger.grant(grantOf('g', usd(1)))
+  })
+
   test('a command that writes nothing leaves nothing, and one that writes is over when it ends', async () => {
     const command = async (name: string) => {
       const store = await openOnPostgres(url, { clock: () => noon })
