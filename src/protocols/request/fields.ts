@@ -145,7 +145,6 @@ export function misfitIn(schema: z.ZodType, items: readonly unknown[]): number {
     const isKept = isSettled(item)
     if (isKept && known.has(item)) continue
     if (!safeParsed(schema, item).success) return at
-    if (!safeParsed(schema, item).success) return at
     if (isKept) known.add(item)
   }
   return -1
