@@ -19,15 +19,20 @@ export interface MonthlyAccount {
  * deletes an account and comes back by the single sign-on has another account.
  */
 function monthlyGrant({ id, email, monthlyCredit }: MonthlyAccount, now: number): GrantCommand {
-  const month = decimalMonth(now)
   return {
-    source: `monthly:${month}:${Bun.SHA256.hash(`${month} ${email}`, 'hex').slice(0, 32)}`,
+    source: monthlySource(email, now),
     account: id,
     pool: 'purchased',
     amount: monthlyCredit,
     expiresAt: startOfNextMonth(now),
     from: 'grant',
   }
+}
+
+/** The source of the grant to the account of this address in the month of `now`. */
+export function monthlySource(email: string, now: number): string {
+  const month = decimalMonth(now)
+  return `monthly:${month}:${Bun.SHA256.hash(`${month} ${email}`, 'hex').slice(0, 32)}`
 }
 
 /** Accounts known to be done. Beyond this number the register is asked again, which grants nothing twice. */

@@ -1,7 +1,7 @@
 // Watches accounts with webhooks for low balances, expiring lots, used-up keys and budgets. Independent of calls; accounts
 // without webhooks cost nothing.
 
-import { type AccountStore, type ApiKey, keyState, windowStart } from '../accounts/account.ts'
+import { type Account, type AccountStore, type ApiKey, keyState, windowStart } from '../accounts/account.ts'
 import { type GroupStore, scopeOf, windowAt } from '../accounts/group.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
@@ -25,9 +25,11 @@ export interface CallTotals {
 
 interface WatchParts {
   readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit' | 'lastSource'>
-  readonly accounts: Pick<AccountStore, 'pageKeys'>
+  readonly accounts: Pick<AccountStore, 'pageKeys' | 'findAccount'>
   readonly groups: Pick<GroupStore, 'membershipsOf' | 'findGroup'>
   readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend' | 'budgetSpend'>
+  /** Grants what an account has each month, unless it has got that. */
+  readonly grantMonthly: (account: Account) => Promise<void>
   readonly thresholds: Thresholds
   /** Of other gateways too; undefined where this one knows of every call. */
   readonly recent?: Pick<RecentCalls, 'spenders' | 'refusedKeys'> | undefined
@@ -134,6 +136,9 @@ export class AccountWatch {
   async #lookAt(account: string, refused: ReadonlyMap<string, number>): Promise<void> {
     const { store, accounts, ledger, thresholds, now } = this.#parts
     const at = now()
+    // Before its first call of a month an account has nothing of what that call will spend.
+    const found = await accounts.findAccount(account)
+    if (found && !found.suspended) await this.#parts.grantMonthly(found)
     const { purchased } = await ledger.totals(account)
     const notices = noticesOf(await ledger.balance(account), purchased, at, thresholds)
     await this.#lookAtBalance(account, notices.find(isLow), purchased, at)

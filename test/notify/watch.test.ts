@@ -1,7 +1,7 @@
 // What the watch reports of keys whose limit refused a call, although a round of it fails.
 
 import { describe, expect, test } from 'bun:test'
-import type { ApiKey } from '../../src/accounts/account.ts'
+import type { Account, ApiKey } from '../../src/accounts/account.ts'
 import type { Group, GroupRole } from '../../src/accounts/group.ts'
 import { usd } from '../../src/credits/money.ts'
 import { AccountWatch, type RecentCalls } from '../../src/notify/watch.ts'
@@ -43,6 +43,8 @@ interface State {
   readonly emitted: string[]
   role: GroupRole
   budget: string
+  /** What is left of purchased credit when the month's has been granted. */
+  monthly?: string
   recent?: Pick<RecentCalls, 'spenders' | 'refusedKeys'>
 }
 
@@ -85,6 +87,11 @@ function watching(more: Partial<State> = {}) {
       accounts: {
         pageKeys: () =>
           Promise.resolve({ keys: [{ ...key, spendLimit: usd(state.limit) }], next: null, hidden: 0 }),
+        findAccount: () => ({ id: 'anna', suspended: false }) as Account,
+      },
+      grantMonthly: () => {
+        if (state.monthly !== undefined) state.left = state.monthly
+        return Promise.resolve()
       },
       groups: {
         membershipsOf: () => [
@@ -175,6 +182,12 @@ describe('what is spent', () => {
     const { watch, state } = watching({ spent, held, left })
     await watch.look()
     expect(state.emitted.map((source) => source.split(':')[0]!)).toEqual([...events])
+  })
+
+  test('nobody is low whose credit of the month has not been asked for yet', async () => {
+    const { watch, state } = watching({ left: '0', monthly: '20' })
+    await watch.look()
+    expect(state.emitted).toEqual([])
   })
 
   test('a low balance is told of once, whatever restarts, and again after it was above', async () => {

@@ -42,10 +42,10 @@ export async function createAccount(context: Context, invocation: Invocation): P
 export async function listAccounts(context: Context): Promise<void> {
   const rows = await withStore(context, async ({ accounts, ledger }) =>
     Promise.all(
-      (await accounts.listAccounts()).map(async (account) => ({
-        account,
-        balance: await balanceView(ledger, account.id, context.io.clock()),
-      })),
+      (await accounts.listAccounts()).map(async (account) => {
+        if (!account.suspended) await grantMonthly(ledger, account)
+        return { account, balance: await balanceView(ledger, account.id, context.io.clock()) }
+      }),
     ),
   )
   const json = rows.map(({ account, balance }) => ({
@@ -73,6 +73,7 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
   const found = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.args[0] ?? '')
     const now = context.io.clock()
+    if (!account.suspended) await grantMonthly(store.ledger, account)
     return {
       account,
       balance: await balanceView(store.ledger, account.id, now),

@@ -13,6 +13,7 @@ import {
   type StatementEntry,
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
+import { grantMonthly } from '../../credits/monthly-credit.ts'
 import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
 import * as acts from '../../http/admin/acts.ts'
 import { recordAct } from '../../http/console/route.ts'
@@ -70,6 +71,7 @@ export async function showCredit(context: Context, invocation: Invocation): Prom
   const csv = invocation.flag('csv')
   if (csv && context.json) throw usageFault('--csv and --json are two forms of the same: take one')
   const shown = await withAccount(context, invocation, async (store, account) => {
+    if (!account.suspended) await grantMonthly(store.ledger, account)
     const history =
       invocation.flag('history') || csv ? historyView(await store.reports.history(account.id)) : undefined
     return { account, history, balance: await balanceView(store.ledger, account.id, context.io.clock()) }

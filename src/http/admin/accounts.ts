@@ -339,7 +339,9 @@ function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: nu
 }
 
 async function detailOf(parts: HttpParts, account: Account): Promise<AccountDetailView> {
-  const { monthlyCredit } = account
+  const { monthlyCredit, suspended } = account
+  // What a call would get first is there when somebody looks.
+  if (!suspended) await parts.monthlyCredit.ensure(account)
   return {
     ...accountView(account),
     monthly_credit_usd: monthlyCredit === 0n ? null : formatUsd(monthlyCredit),

@@ -33,7 +33,9 @@ const account = z.strictObject({
 export type AccountView = Wire<typeof account>
 
 const accountEntry = account.extend({
-  balance_usd: usd.describe('Purchased credit, less what is owed.'),
+  balance_usd: usd.describe(
+    'Purchased credit, less what is owed, and with the credit of the month that its next call gets.',
+  ),
   spent_usd: usd.describe('What its calls were charged in this calendar month, UTC.'),
   last_call_at: time
     .nullable()

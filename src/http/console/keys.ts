@@ -81,6 +81,7 @@ export const keyActs: readonly AccountRoute[] = [
         now,
         endedAfter: now - recentMs,
       })
+      if (!account.suspended) await parts.monthlyCredit.ensure(account)
       const free = await freeCredit(parts, account.id)
       const data = await Promise.all(keys.map((key) => keyView(parts, key, free)))
       return { data, has_more: next !== null, next_cursor: next, hidden }

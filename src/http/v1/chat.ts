@@ -1,7 +1,7 @@
 // POST /v1/chat/completions and POST /v1/completions
 
 import { z } from 'zod'
-import type { Caller } from '../../accounts/account.ts'
+import { type Caller, hasMonthly } from '../../accounts/account.ts'
 import { embed } from '../../chat/complete.ts'
 import { estimate, explainRoute } from '../../chat/estimate.ts'
 import { checkAddresses } from '../../chat/upstream/lower.ts'
@@ -145,6 +145,7 @@ async function answer(parts: ServingParts, call: RouteCall): Promise<Response> {
   await parts.limiter.enter(caller, requestId, kindOfCaller(caller))
   try {
     const asked = await read(parts, call, { caller, json, bytes })
+    if (hasMonthly(caller)) await parts.monthlyCredit.ensure(caller.account)
     return Response.json(await estimate(parts.chat, { caller, ...asked }))
   } finally {
     parts.limiter.leave(requestId)
@@ -161,6 +162,7 @@ export const explainModel: Route<ServingParts> = {
     await parts.limiter.enter(caller, call.requestId, kindOfCaller(caller))
     try {
       const request = chat.parse({ model, messages: [{ role: 'user', content: '' }] })
+      if (hasMonthly(caller)) await parts.monthlyCredit.ensure(caller.account)
       return Response.json(await explainRoute(parts.chat, { caller, request }))
     } finally {
       parts.limiter.leave(call.requestId)

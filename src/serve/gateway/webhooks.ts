@@ -4,6 +4,7 @@ import { repeat } from '../../async/async.ts'
 import { sealer } from '../../accounts/account.ts'
 import type { Config } from '../../config/config.ts'
 import { usd } from '../../credits/money.ts'
+import { grantMonthly, MonthlyCredit } from '../../credits/monthly-credit.ts'
 import { dial } from '../../egress/egress.ts'
 import type { WebhookServices } from '../../http/parts.ts'
 import { AccountWatch, type Thresholds } from '../../notify/watch.ts'
@@ -50,7 +51,17 @@ export function notificationsOf(
   const thresholds: Thresholds = { lowBalance: usd(low), expiringMs: days * dayMs }
   const { accounts, ledger } = store
   const { groups, recentCalls: recent } = store
-  const watch = new AccountWatch({ store: store.webhooks, accounts, groups, ledger, thresholds, recent, now })
+  const monthly = new MonthlyCredit((account) => grantMonthly(ledger, account), now)
+  const watch = new AccountWatch({
+    store: store.webhooks,
+    accounts,
+    groups,
+    ledger,
+    grantMonthly: (account) => monthly.ensure(account),
+    thresholds,
+    recent,
+    now,
+  })
   return {
     webhooks,
     sender,

@@ -8,7 +8,8 @@ import type {
   AccountQuery,
   AccountSort,
 } from '../../accounts/account.ts'
-import { startOfMonth } from '../../credits/calendar.ts'
+import { startOfMonth, startOfNextMonth } from '../../credits/calendar.ts'
+import { monthlySource } from '../../credits/monthly-credit.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Row } from '../schema.ts'
 import { accountOf } from './account-store.ts'
@@ -44,15 +45,18 @@ export class SqlDirectory implements AccountDirectory {
   }
 }
 
-/** What an account is sorted by. */
-const values: Readonly<Record<AccountSort, string>> = {
+/** What an account is sorted by; `monthEnd` is when the credit of this month ends. */
+const valuesIn = (monthEnd: number): Readonly<Record<AccountSort, string>> => ({
   opened: 'account.rowid',
   email: 'account.email',
-  balance: `coalesce((SELECT posted - debt FROM wallet WHERE wallet.account = account.id AND pool = 'purchased'), 0)`,
+  // With the credit of the month, which is granted with the first call of it.
+  balance: `coalesce((SELECT posted - debt FROM wallet WHERE wallet.account = account.id AND pool = 'purchased'), 0)
+    + CASE WHEN monthly_credit > 0 AND suspended = 0 AND NOT EXISTS (SELECT 1 FROM lot WHERE lot.account = account.id
+      AND pool = 'purchased' AND expires_at = ${monthEnd} AND source LIKE 'monthly:%') THEN monthly_credit ELSE 0 END`,
   spent: 'coalesce(spent.charged, 0)',
   used: `coalesce((SELECT max(at) FROM request_log WHERE request_log.account = account.id),
     (SELECT max(day) FROM usage_day WHERE usage_day.account = account.id), 0)`,
-}
+})
 
 const states: Readonly<Record<NonNullable<AccountQuery['state']>, string>> = {
   active: 'suspended = 0 AND email_verified_at IS NOT NULL',
@@ -78,7 +82,7 @@ export function* pageOf(query: AccountQuery): Work<AccountPage> {
     const containing = `%${q.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
     given.push(containing, containing)
   }
-  const value = values[sort]
+  const value = valuesIn(startOfNextMonth(now))[sort]
   const [direction, beyond] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<']
   if (after !== undefined) {
     const [last, place] = yield* placeOf(after, sort)
@@ -98,7 +102,7 @@ export function* pageOf(query: AccountQuery): Work<AccountPage> {
   const rows = yield* statement.all(...given, limit + 1)
   const shown = rows.slice(0, limit)
   const last = rows.length > limit ? shown.at(-1) : undefined
-  const accounts = yield* entriesOf(shown, month)
+  const accounts = yield* entriesOf(shown, month, yield* dueOf(shown, now))
   return { accounts, next: last === undefined ? null : cursorOf(last, sort) }
 }
 
@@ -130,12 +134,33 @@ const place = sql<{ readonly place: bigint; readonly email: string }>(
   'SELECT rowid AS place, email FROM account WHERE id = ?',
 )
 
-function* entriesOf(rows: readonly EntryRow[], month: number): Work<readonly AccountEntry[]> {
+/** Accounts of these whose credit of the month is granted with their next call: none of those that have had it. */
+function* dueOf(rows: readonly EntryRow[], now: number): Work<ReadonlySet<string>> {
+  const wanting = rows.filter((row) => (row.monthly_credit ?? 0n) > 0n && row.suspended === 0n)
+  if (wanting.length === 0) return new Set()
+  const sourceOf = ({ email }: EntryRow) => monthlySource(email, now)
+  const had = new Set((yield* granted.all(JSON.stringify(wanting.map(sourceOf)))).map(({ source }) => source))
+  return new Set(wanting.filter((row) => !had.has(sourceOf(row))).map(({ id }) => id))
+}
+
+const granted = sql<{ readonly source: string }>('SELECT source FROM lot WHERE source IN LIST(?)')
+
+function* entriesOf(
+  rows: readonly EntryRow[],
+  month: number,
+  due: ReadonlySet<string>,
+): Work<readonly AccountEntry[]> {
   const found = yield* figures.all(month, JSON.stringify(rows.map(({ id }) => id)))
   const figuresOf = new Map(found.map((row) => [row.id, row]))
   return rows.map((row) => {
     const { balance = null, spent = null, used = null } = figuresOf.get(row.id) ?? {}
-    return { ...accountOf(row), balance: balance ?? 0n, spent: spent ?? 0n, usedAt: numberOrNull(used) }
+    const coming = due.has(row.id) ? (row.monthly_credit ?? 0n) : 0n
+    return {
+      ...accountOf(row),
+      balance: (balance ?? 0n) + coming,
+      spent: spent ?? 0n,
+      usedAt: numberOrNull(used),
+    }
   })
 }
 

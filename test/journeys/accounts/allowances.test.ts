@@ -4,7 +4,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { ConsoleClient, signedIn } from '../../support/console-client.ts'
+import { issueKey, unlimited } from '../../../src/accounts/account.ts'
+import { usd } from '../../../src/credits/money.ts'
+import { openStore } from '../../../src/store/open.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
+import { tempDir } from '../../support/tmp.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -107,4 +112,72 @@ describe('allowances of new accounts', () => {
     await runJson(weir, 'credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')
     expect(await dora.send('DELETE', 'account', { confirm: email })).toMatchObject({ status: 200 })
   })
+})
+
+test('before the first call of a month no door says less than that call may spend', async () => {
+  using home = tempDir('weir-month-')
+  const store = await openStore(home.join('data'), { clock: Date.now })
+  // As the turn of the month leaves accounts: what they had has ended, and nobody has asked for more.
+  const open = async (email: string) => {
+    const { id } = await store.accounts.createAccount(email, { verifiedAt: Date.now() })
+    await store.accounts.setMonthlyCredit(id, usd(3))
+    const rights = { ...unlimited, account: id, name: 'one', mode: 'live', group: null } as const
+    return {
+      id,
+      email,
+      key: (await issueKey(store.accounts, { ...rights, sees: 'own', expiresAt: null }, Date.now())).text,
+    }
+  }
+  type Who = Awaited<ReturnType<typeof open>>
+  const names = [
+    'estimate',
+    'route',
+    'credits',
+    'key',
+    'listed',
+    'shown',
+    'keys',
+    'command',
+    'commands',
+    'call',
+  ] as const
+  const people = new Map<string, Who>()
+  for (const name of names) people.set(name, await open(`${name}@example.org`))
+  await store.close()
+  await using weir = await serveWeir({ dataDir: home.join('data') })
+  await weir.command('accounts', 'invite', '--email', 'op@example.org', '--role', 'operator')
+  const management = String(
+    (await runJson(weir, 'keys', 'create', '--management', '--account', 'op@example.org'))['key'],
+  )
+  const read = async (path: string, key: string) =>
+    (await (await getAs(`${weir.origin}${path}`, key)).json()) as { data: Json & Json[] }
+  const body = { model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }
+  const post = async (path: string, { key }: Who) => {
+    const response = await postAs(`${weir.origin}${path}`, key, body)
+    return { status: response.status, ...((await response.json()) as Json) }
+  }
+  const doors: Readonly<Record<(typeof names)[number], (who: Who) => Promise<unknown>>> = {
+    estimate: async (who) => ((await post('/v1/estimate', who)) as Json)['refusal'] ?? '3',
+    route: async ({ key }) => ((await read('/v1/route?model=sim/echo', key)) as Json)['refusal'] ?? '3',
+    credits: async ({ key }) => (await read('/v1/credits', key)).data['available'],
+    key: async ({ email }) => {
+      const { json } = await (await signedIn(weir, email)).get('keys')
+      return ((json as Json)['data'] as Json[])[0]!['spendable_usd']
+    },
+    listed: async ({ email }) => {
+      const { data } = await read(`/admin/v1/accounts?q=${email}&sort=balance`, management)
+      return data[0]!['balance_usd']
+    },
+    shown: async ({ id }) =>
+      ((await read(`/admin/v1/accounts/${id}`, management)).data['credits'] as Json)['total_purchased'],
+    keys: async ({ id }) =>
+      (await read(`/admin/v1/accounts/${id}/keys`, management)).data[0]!['spendable_usd'],
+    command: async ({ email }) => (await runJson(weir, 'credits', 'show', '--account', email))['available'],
+    commands: async ({ email }) =>
+      ((await runJson(weir, 'accounts', 'show', email))['credits'] as Json)['available'],
+    call: async (who) => ((await post('/v1/chat/completions', who)).status === 200 ? '3' : 'refused'),
+  }
+  const said: Record<string, unknown> = {}
+  for (const name of names) said[name] = await doors[name](people.get(name)!)
+  expect(said).toEqual(Object.fromEntries(names.map((name) => [name, '3'])))
 })

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { type AccountQuery, type ApiKey, mintKey, type Session } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
+import { grantMonthly } from '../../../src/credits/monthly-credit.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { SqlAccounts } from '../../../src/store/sql/account-store.ts'
@@ -177,6 +178,16 @@ async function sortAccounts(
   expect(await list({ sort: 'email', order: 'desc', state: 'suspended' })).toBe('carl')
   const { accounts: rows } = await directory.page({ now: noon, sort: 'spent', order: 'desc', limit: 1 })
   expect(rows).toMatchObject([{ balance: usd('10.5'), spent: usd('0.5'), usedAt: noon - day / 2 }])
+  // Emil has had nothing of this month yet; Dora has.
+  await accounts.setMonthlyCredit(ids.get('emil')!, usd(40))
+  await accounts.setMonthlyCredit(ids.get('dora')!, usd(50))
+  await grantMonthly(ledger, { id: ids.get('dora')!, email: 'dora@example.org', monthlyCredit: usd(1) })
+  const richest = await directory.page({ now: noon, sort: 'balance', order: 'desc', limit: 3 })
+  expect(richest.accounts.map(({ email, balance }) => [email.split('@')[0], balance])).toEqual([
+    ['emil', usd(40)],
+    ['berta', usd(11)],
+    ['dora', usd('10.75')],
+  ])
   // What was spent in another month is not of this one.
   const later = noon + 40 * day
   expect(
