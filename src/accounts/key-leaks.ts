@@ -15,6 +15,8 @@ import { managementKeyIdOf, type ManagementKeyStore } from './management-key.ts'
 /** Why a key was frozen, as its pause says. */
 type Cause = 'leak' | 'networks'
 
+type Sightings = Pick<SharedSightings, 'see' | 'forgetSeen'>
+
 interface LeakParts {
   readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'pauseKey'>
   readonly managementKeys: Pick<ManagementKeyStore, 'find' | 'revoke'>
@@ -25,7 +27,7 @@ interface LeakParts {
   /** From how many networks a key may be used in an hour; 0 for any number. */
   readonly mostNetworks: () => number
   /** Where keys were seen by all gateways; undefined where there is only this one. */
-  readonly sightings?: SharedSightings | undefined
+  readonly sightings?: Sightings | undefined
   readonly log: { warn(message: string, fields: Readonly<Record<string, unknown>>): void }
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -82,7 +84,7 @@ export class KeyLeaks {
       this.#freeze(key, 'networks').catch(onFailure)
   }
 
-  async #onSeen(sightings: SharedSightings, key: string, network: string, most: number): Promise<void> {
+  async #onSeen(sightings: Sightings, key: string, network: string, most: number): Promise<void> {
     const now = this.#parts.now()
     if ((await sightings.see(key, network, now, now - hourMs)) <= most) return
     await this.#freeze(key, 'networks')

@@ -36,6 +36,8 @@ export interface BackgroundStore {
   find(viewer: ResponseViewer, id: string): Awaitable<BackgroundRecord | undefined>
   /** The kept events behind this sequence number; all of them behind -1. */
   events(id: string, after: number): Awaitable<readonly string[]>
+  /** How many of an account other processes make. */
+  runningElsewhere(account: string): Awaitable<number>
   /** Those that a process has left when it died. */
   listInterrupted(): Promise<readonly BackgroundRecord[]>
   /** Forgets one, durably. */
@@ -77,11 +79,13 @@ export class BackgroundResponses {
     return this.#running.get(id)
   }
 
-  /** Throws `rate_limit_exceeded` for one too many of its account. */
-  add(running: Running): void {
-    const ofAccount = [...this.#running.values()].filter(
+  /** Rejects with `rate_limit_exceeded` for one too many of its account, and `store_unavailable`. */
+  async add(running: Running): Promise<void> {
+    const elsewhere = await this.store.runningElsewhere(running.account)
+    const here = [...this.#running.values()].filter(
       ({ account, isOver }) => account === running.account && !isOver,
     ).length
+    const ofAccount = here + elsewhere
     if (ofAccount >= this.limits.perAccount)
       throw new GatewayError('rate_limit_exceeded', {
         message: `${ofAccount} responses of this account are under way in the background, which is as many as may be.`,

@@ -15,7 +15,7 @@ import { until } from '../chat/lab.ts'
 const minute = 60_000
 
 /** A store with a key of Anna's, and what watches over it. */
-async function lab(mostNetworks = 0, sightings?: SharedSightings) {
+async function lab(mostNetworks = 0, sightings?: Pick<SharedSightings, 'see' | 'forgetSeen'>) {
   const dir = tempDir('weir-leaks-')
   const store = await openStore(dir.join('data'), { clock: () => noon })
   const anna = await store.accounts.createAccount('anna@example.org')

@@ -11,7 +11,7 @@ const keepaliveMs = 60_000
 const eventOf = (sequence: number) =>
   JSON.stringify({ type: 'response.output_text.delta', sequence_number: sequence, delta: 'x' })
 
-describeOnBoth('a response that another gateway makes', (open) => {
+describeOnBoth('a response that another gateway makes', (open, database) => {
   /** One that is begun by a gateway, and as another one finds it. */
   async function begun() {
     const store = await open(() => noon)
@@ -29,7 +29,7 @@ describeOnBoth('a response that another gateway makes', (open) => {
     }
     const running = new Running(record.id, record.account, there)
     await there.store.begin(record)
-    there.add(running)
+    await there.add(running)
     const aborted = new Promise((resolve) => running.signal.addEventListener('abort', resolve))
     return { running, here: { background: here, record }, aborted }
   }
@@ -46,6 +46,19 @@ describeOnBoth('a response that another gateway makes', (open) => {
     const sequences = [...rest.matchAll(/"sequence_number":(\d)/g)].map(([, sequence]) => sequence)
     expect(sequences).toEqual(['1', '2', '3', '4'])
   })
+
+  // Of SQLite there is one gateway.
+  if (database === 'PostgreSQL')
+    test('counts where an account has as many as it may have', async () => {
+      const { running, here } = await begun()
+      const { store } = here.background
+      const full = new BackgroundResponses(store, { ...limits, perAccount: 1 })
+      const another = (account: string) => new Running('resp_2', account, full)
+      await expect(full.add(another('anna'))).rejects.toMatchObject({ code: 'rate_limit_exceeded' })
+      await full.add(another('bert'))
+      await running.onEnd()
+      await full.add(another('anna'))
+    })
 
   test('is cancelled, and shown so', async () => {
     const { running, here, aborted } = await begun()

@@ -50,6 +50,8 @@ export interface SharedPlaces {
 export interface SharedSightings {
   /** Notes that something was seen with a name at a moment. Resolves with how many names it was seen with since. Rejects with `store_unavailable`. */
   see(what: string, name: string, at: number, since: number): Promise<number>
+  /** Those of the names that it was seen with since. Rejects with `store_unavailable`. */
+  seenOf(what: string, names: readonly string[], since: number): Promise<readonly string[]>
   /** Forgets with which names it was seen. */
   forgetSeen(what: string): Promise<void>
 }

@@ -68,7 +68,7 @@ export async function startInBackground(
   const known = await background.store.begin(record)
   if (known !== undefined) return replay(parts, caller, { background, record: known }, record, wantsStream)
   try {
-    background.add(running)
+    await background.add(running)
   } catch (error) {
     await background.store.delete(id)
     throw error

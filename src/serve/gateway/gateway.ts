@@ -95,7 +95,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
     mcpServers: mcp.servers,
     probeMcp: mcp.probe,
     mcpAuthorization: mcp.authorization,
-    mcpCalls: new RunningCalls(),
+    mcpCalls: new RunningCalls(store.limits && { sightings: store.limits, now: clock, log }),
   }
   const totals = store.recentCalls
     ? totalsOfAll(store.recentCalls, clock)

@@ -39,8 +39,7 @@ export class PostgresLimits implements AttemptCounts, SharedRates, SharedPlaces,
     name: string,
     change: (counted: AttemptCount | null) => readonly [next: AttemptCount | null, told: T],
   ): Promise<T> {
-    // Names are addresses: the database has no need to know them.
-    const hidden = Bun.SHA256.hash(name, 'hex')
+    const hidden = hiddenOf(name)
     return this.#tables.together(function* () {
       const row = yield* attempts.find.first(kind, hidden)
       const counted = row ? { count: Number(row.count), at: Number(row.at) } : null
@@ -80,11 +79,18 @@ export class PostgresLimits implements AttemptCounts, SharedRates, SharedPlaces,
   }
 
   async see(what: string, name: string, at: number, since: number): Promise<number> {
-    const hidden = Bun.SHA256.hash(name, 'hex')
+    const hidden = hiddenOf(name)
     return this.#tables.do(function* () {
       yield* attempts.put.run(`seen ${what}`, hidden, 1, at)
       return Number((yield* attempts.countSince.first(`seen ${what}`, since))!.names)
     })
+  }
+
+  async seenOf(what: string, names: readonly string[], since: number): Promise<readonly string[]> {
+    const byHidden = new Map(names.map((name) => [hiddenOf(name), name]))
+    const asked = JSON.stringify([...byHidden.keys()])
+    const rows = await this.#tables.do(() => attempts.seen.all(asked, `seen ${what}`, since))
+    return rows.map(({ name }) => byHidden.get(name)!)
   }
 
   async forgetSeen(what: string): Promise<void> {
@@ -111,6 +117,11 @@ export class PostgresLimits implements AttemptCounts, SharedRates, SharedPlaces,
   }
 }
 
+/** Names are addresses of people and networks: the database has no need to know them. */
+function hiddenOf(name: string): string {
+  return Bun.SHA256.hash(name, 'hex')
+}
+
 const attempts = {
   find: sql<{ count: bigint; at: bigint }>('SELECT count, at FROM attempt_count WHERE kind = ? AND name = ?'),
   put: sql(
@@ -120,6 +131,9 @@ const attempts = {
   forget: sql('DELETE FROM attempt_count WHERE kind = ? AND name = ?'),
   countSince: sql<{ names: bigint }>(
     'SELECT count(*) AS names FROM attempt_count WHERE kind = ? AND at >= ?',
+  ),
+  seen: sql<{ name: string }>(
+    'SELECT name FROM attempt_count WHERE name IN LIST(?1) AND kind = ?2 AND at >= ?3',
   ),
   forgetAll: sql('DELETE FROM attempt_count WHERE kind = ?'),
   sweep: sql('DELETE FROM attempt_count WHERE at < ?'),

@@ -69,6 +69,13 @@ export class SqlBackground implements BackgroundStore {
     })
   }
 
+  runningElsewhere(account: string): Awaitable<number> {
+    const { owner } = this.#process
+    return this.#tables.do(function* () {
+      return Number((yield* background.runningElsewhere.first(account, owner))!.count)
+    })
+  }
+
   async listInterrupted(): Promise<readonly BackgroundRecord[]> {
     const owners = await this.#tables.do(() => background.owners.all())
     const interrupted: BackgroundRecord[] = []
@@ -122,6 +129,9 @@ const background = {
   put: sql(
     `INSERT INTO background (id, account, key, idempotency, body_hash, status, expires_at, response, owner)
      VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (account, idempotency) DO NOTHING`,
+  ),
+  runningElsewhere: sql<{ count: bigint }>(
+    "SELECT count(*) AS count FROM background WHERE account = ? AND status = 'running' AND owner <> ?",
   ),
   keyed: sql<Row<'background'>>('SELECT * FROM background WHERE account = ? AND idempotency = ?'),
   append: sql(

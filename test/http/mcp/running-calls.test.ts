@@ -1,6 +1,6 @@
 // Calls that a client of the gateway's MCP server can cancel.
 
-import { expect, test } from 'bun:test'
+import { expect, spyOn, test } from 'bun:test'
 import { RunningCalls } from '../../../src/http/mcp/running-calls.ts'
 
 const of = { account: 'anna', line: 'first', session: 's', gone: new AbortController().signal }
@@ -29,4 +29,25 @@ test('nothing is kept of a call that has ended, and an end does not concern the 
   third.end()
   calls.begin(cancel, of)
   expect(third.signal.aborted).toBe(false)
+})
+
+test('a call at another gateway is cancelled, and nobody looks while none runs', async () => {
+  const seen = new Set<string>()
+  const sightings = {
+    see: (_: string, name: string) => Promise.resolve(seen.add(name).size),
+    seenOf: (_: string, names: readonly string[]) => Promise.resolve(names.filter((name) => seen.has(name))),
+  }
+  const gateway = () => new RunningCalls({ sightings, now: Date.now, log: { warn: () => undefined } })
+  const [here, there] = [gateway(), gateway()]
+  const running = there.begin(call, of)
+  const other = there.begin(call, { ...of, session: 't' })
+  const aborted = new Promise((resolve) => running.signal.addEventListener('abort', resolve))
+  here.begin(cancel, of)
+  await aborted
+  expect(other.signal.aborted).toBe(false)
+  using stopped = spyOn(globalThis, 'clearInterval')
+  running.end()
+  expect(stopped).not.toHaveBeenCalled()
+  other.end()
+  expect(stopped).toHaveBeenCalledTimes(1)
 })

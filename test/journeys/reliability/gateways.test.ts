@@ -1,11 +1,21 @@
 // Two gateways on one PostgreSQL, with calls that go now to the one and now to the other: they are one service.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import OpenAI from 'openai'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CatalogFile } from '../../../src/catalog/row.ts'
 import { version } from '../../../src/version.ts'
-import { eventually, getAs, keyFor, post, runJson } from '../../support/call-gateway.ts'
+import {
+  type Answer,
+  eventually,
+  failure,
+  getAs,
+  keyFor,
+  post,
+  restingCredits,
+  runJson,
+} from '../../support/call-gateway.ts'
 import { signedIn } from '../../support/console-client.ts'
 import { authority, describeOnPostgres, emptyDatabase } from '../../support/postgres.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
@@ -15,6 +25,19 @@ import { until } from '../../chat/lab.ts'
 describeOnPostgres('two gateways on one database', () => {
   let one: ServedWeir
   let two: ServedWeir
+  /** As clients know them: each request goes to another one than the request before. */
+  let both: ServedWeir
+  let requests = 0
+  const balancer = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 60,
+    fetch(request) {
+      const { pathname, search } = new URL(request.url)
+      const { origin } = requests++ % 2 === 0 ? one : two
+      return fetch(`${origin}${pathname}${search}`, request)
+    },
+  })
   /** What the webhook of alarms was told. */
   const alarms: string[] = []
   const webhook = Bun.serve({
@@ -30,16 +53,20 @@ describeOnPostgres('two gateways on one database', () => {
     const url = (await emptyDatabase('gateways')).replace('127.0.0.1', 'localhost')
     const config = `
 store: { url: "${url}", ca: ${authority} }
+server: { public_url: 'http://localhost:${balancer.port}' }
 timeouts: { leave_ms: 2000 }
 alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_usd: '0.000001', audit: false }
 `
     one = await serveWeir({ config })
     two = await serveWeir({ config })
     two = { ...two, key: one.key }
+    const origin = `http://127.0.0.1:${balancer.port}`
+    both = { ...one, origin, baseUrl: `${origin}/v1`, port: balancer.port! }
   }, 60_000)
   afterAll(async () => {
     await two?.stop()
     await webhook.stop(true)
+    await balancer.stop(true)
   })
 
   const ask = (weir: ServedWeir, content = 'Hello.') =>
@@ -73,6 +100,49 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     expect(await Promise.all([one, two].map(pricesAt))).toEqual([404, 404])
   })
 
+  test('a conversation, a session, a repeated call and a running one are the same whichever is asked', async () => {
+    const client = new OpenAI({ apiKey: one.key, baseURL: both.baseUrl, maxRetries: 0 })
+    const model = 'sim/echo'
+    const first = await client.responses.create({ model, input: 'One.' })
+    const second = await client.responses.create({ model, input: 'Two.', previous_response_id: first.id })
+    for (const { id } of [first, second, first, second])
+      expect(await client.responses.retrieve(id)).toMatchObject({ id, status: 'completed' })
+    await client.responses.delete(first.id)
+    for (const _ of [one, two])
+      expect(await failure(client.responses.retrieve(first.id))).toMatchObject({ status: 404 })
+
+    const begun = await client.responses.create({ model: 'sim/hang', input: 'Wait.', background: true })
+    for (const _ of [one, two])
+      expect((await client.responses.retrieve(begun.id)).status).toBeOneOf(['queued', 'in_progress'])
+    await client.responses.cancel(begun.id)
+    const states = async () => [
+      await client.responses.retrieve(begun.id),
+      await client.responses.retrieve(begun.id),
+    ]
+    const cancelled = await eventually(states, (all) => all.every(({ status }) => status === 'cancelled'))
+    expect(cancelled.map(({ status }) => status)).toEqual(['cancelled', 'cancelled'])
+
+    const before = await restingCredits(both)
+    const keyed = { headers: { 'idempotency-key': 'once' } }
+    const body = { model, messages: [{ role: 'user', content: 'Only once.' }] }
+    const answers: Answer[] = await Promise.all([post(both, body, keyed), post(both, body, keyed)])
+    answers.push(await post(both, body, keyed), await post(both, body, keyed))
+    // The second of two at one time is told to wait, or given the answer.
+    expect(answers.map(({ status }) => status).filter((status) => ![200, 409].includes(status))).toEqual([])
+    expect(answers.slice(2).map(({ content }) => content)).toEqual(['Only once.', 'Only once.'])
+    const texts = new Set(answers.filter(({ status }) => status === 200).map(({ text }) => text))
+    expect(texts.size).toBe(1)
+    const { usage } = JSON.parse(answers.at(-1)!.text) as { usage: { cost: number } }
+    const after = await restingCredits(both)
+    expect(Number(after.total_used) - Number(before.total_used)).toBeCloseTo(usage.cost, 12)
+
+    const browser = await signedIn(both, 'owner@localhost')
+    for (const _ of [one, two, one])
+      expect((await browser.session()).account).toMatchObject({ email: 'owner@localhost' })
+    expect((await browser.post('sign-out')).status).toBe(200)
+    for (const _ of [one, two]) expect((await browser.session()).account).toBeNull()
+  })
+
   test('the live view, the metrics and weir status know of all gateways and their calls', async () => {
     const call = new AbortController()
     const hanging = fetch(`${two.baseUrl}/chat/completions`, {
@@ -81,7 +151,7 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
       body: JSON.stringify({ model: 'sim/hang', messages: [{ role: 'user', content: 'Hello.' }] }),
       signal: call.signal,
     }).catch(() => 'gone')
-    const { cookie } = await signedIn(one, 'owner@localhost')
+    const { cookie } = await signedIn(both, 'owner@localhost')
     const watch = new AbortController()
     const live = await fetch(`${one.origin}/console/api/live`, { headers: { cookie }, signal: watch.signal })
     let seen = ''

@@ -204,6 +204,7 @@ describeOnPostgres('limits of all gateways', () => {
       expect(await see(other!, '10.0.0.0', noon + 5)).toBe(2)
       expect(await see(one!, '10.0.2.0', noon + 11)).toBe(2)
       expect(await one!.see('key_2', '10.0.2.0', noon, noon)).toBe(1)
+      expect(await one!.seenOf('key', ['10.0.2.0', '10.0.1.0', '10.0.9.0'], noon + 1)).toEqual(['10.0.2.0'])
       await other!.forgetSeen('key')
       expect(await see(one!, '10.0.3.0', noon + 12)).toBe(1)
     })
