@@ -10,6 +10,7 @@ import { GatewayError } from '../errors/errors.ts'
 import {
   type AskedRefund,
   creditEnds,
+  failureEnding,
   type DisputeNews,
   type EventOutcome,
   type FailedRefundNews,
@@ -276,7 +277,7 @@ function withTaken(topUp: TopUp, amount: Minor, others: readonly Reversal[]): To
 }
 
 function failureOf(refundId: string): string {
-  return `${refundId}:failed`
+  return refundId + failureEnding
 }
 
 type Noted = Pick<Reversal, 'kind' | 'amount'>
@@ -357,9 +358,9 @@ export class Refunds {
     const topUp = await this.#requireCredited(topUpId)
     if (amount <= 0n) throw invalid('amount', 'amount must be above 0.')
     const wanted = { topUp: topUpId, id, amount, askedAt: now(), madeAt: null }
-    const asked = await store.askRefund(wanted)
-    if (asked === 'exceeds') {
-      const left = formatMinor(topUp.amount - topUp.refunded, topUp.currency)
+    const asked = await store.askRefund(wanted, wanted.askedAt - askAgainForMs)
+    if ('left' in asked) {
+      const left = formatMinor(asked.left, topUp.currency)
       throw invalid('amount', `At most ${left} ${topUp.currency} can be refunded.`)
     }
     if (asked.amount !== amount)

@@ -273,6 +273,9 @@ export interface Reversal {
   readonly at: number
 }
 
+/** Follows the id of a refund in that of its failure. */
+export const failureEnding = ':failed'
+
 /** A refund requested by an operator, under the operator's id. */
 export interface AskedRefund {
   readonly topUp: string
@@ -281,6 +284,35 @@ export interface AskedRefund {
   readonly askedAt: number
   /** When the processor confirmed it; null until then. */
   readonly madeAt: number | null
+}
+
+/** The amount of a top-up that is neither refunded nor being refunded. */
+export interface RefundLeft {
+  readonly left: Minor
+}
+
+/**
+ * What the processor may have given back that the top-up does not show yet: refunds that it is asked for now, and those
+ * that it has made and not yet reported. Refunds made at the processor itself may hide some of the latter.
+ */
+export function sumUnreported(
+  asked: readonly AskedRefund[],
+  reversals: readonly Reversal[],
+  unknownSince: number,
+): Minor {
+  let [unknown, made] = [0n, 0n]
+  for (const { amount, askedAt, madeAt } of asked) {
+    if (madeAt !== null) made += amount
+    else if (askedAt > unknownSince) unknown += amount
+  }
+  let reported = 0n
+  const ids = new Set(reversals.map(({ id }) => id))
+  for (const { kind, amount, id } of reversals) {
+    if (kind === 'refund') reported += amount
+    // The failure of one that was never reported itself: which of those that were made is not known.
+    if (kind === 'failed' && !ids.has(id.slice(0, -failureEnding.length))) return unknown
+  }
+  return unknown + (made > reported ? made - reported : 0n)
 }
 
 export interface OpenedUnder {
@@ -362,10 +394,11 @@ export interface PaymentStore {
     ) => { readonly topUp: TopUp; readonly reversal: Reversal } | null,
   ): Awaitable<Reversal | undefined>
   /**
-   * Records a refund before the processor is asked for it, or returns what is stored under its id. `exceeds` if less
-   * is left of the top-up.
+   * Records a refund before the processor is asked for it, or returns what is stored under its id; or what is left of the
+   * top-up, where that is less. Refunds under other ids count before they are reported: those that nobody knows the
+   * outcome of only if they were asked for after `unknownSince`.
    */
-  askRefund(refund: AskedRefund): Awaitable<AskedRefund | 'exceeds'>
+  askRefund(refund: AskedRefund, unknownSince: number): Awaitable<AskedRefund | RefundLeft>
   refundMade(refund: AskedRefund, at: number): Awaitable<void>
   /** Forgets one that its processor refused. */
   refundRefused(refund: AskedRefund): Awaitable<void>

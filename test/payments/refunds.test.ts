@@ -127,6 +127,15 @@ test('ten at once are one', async () => {
   expect(given.size).toBe(1)
 })
 
+test('two under different ids come to no more than was paid, though neither is reported yet', async () => {
+  answer = async () => undefined
+  const asked = ['a', 'b'].map((id) => codeOf(refund(30_000n, id)))
+  expect((await Promise.all(asked)).toSorted()).toEqual(['done', 'invalid_request'])
+  expect(await codeOf(refund(20_001n, 'c'))).toBe('invalid_request')
+  expect(await codeOf(refund(20_000n, 'd'))).toBe('done')
+  expect([...given.values()].reduce((sum, { amount }) => sum + amount, 0n)).toBe(50_000n)
+})
+
 test('one that is on its way is not asked for again', async () => {
   answer = async () => undefined
   expect(await refund()).toMatchObject({ repeated: false, topUp: { state: 'credited' } })

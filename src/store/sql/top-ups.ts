@@ -9,12 +9,14 @@ import type {
   PaymentNews,
   PaymentStore,
   ProcessorId,
+  RefundLeft,
   Reversal,
   TooManyUnpaid,
   TopUp,
   TopUpFilter,
   UnpaidLimit,
 } from '../../payments/top-up.ts'
+import { sumUnreported } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
 import { addToOutbox, topUpCredited } from './webhooks.ts'
 import {
@@ -209,13 +211,16 @@ export class SqlPayments implements PaymentStore {
     })
   }
 
-  askRefund(refund: AskedRefund): Awaitable<AskedRefund | 'exceeds'> {
+  askRefund(refund: AskedRefund, unknownSince: number): Awaitable<AskedRefund | RefundLeft> {
     const { topUp: id, amount, askedAt } = refund
-    return this.#tables.together(function* (): Work<AskedRefund | 'exceeds'> {
+    return this.#tables.together(function* (): Work<AskedRefund | RefundLeft> {
       const known = yield* refunds.find.first(id, refund.id)
       if (known) return askedRefundOf(known)
       const topUp = yield* readTopUp(id)
-      if (amount > topUp.amount - topUp.refunded) return 'exceeds'
+      const asked = (yield* refunds.of.all(id)).map(askedRefundOf)
+      const under = sumUnreported(asked, (yield* reversals.of.all(id)).map(reversalOf), unknownSince)
+      const left = topUp.amount - topUp.refunded - under
+      if (amount > left) return { left: left > 0n ? left : 0n }
       yield* refunds.ask.run(id, refund.id, amount, askedAt)
       return refund
     })
@@ -321,6 +326,7 @@ const events = {
 
 const refunds = {
   find: sql<Row<'paymentRefund'>>('SELECT * FROM payment_refund WHERE top_up = ? AND id = ?'),
+  of: sql<Row<'paymentRefund'>>('SELECT * FROM payment_refund WHERE top_up = ? ORDER BY id'),
   ask: sql('INSERT INTO payment_refund (top_up, id, amount, asked_at) VALUES (?,?,?,?)'),
   made: sql('UPDATE payment_refund SET made_at = ? WHERE top_up = ? AND id = ?'),
   refused: sql('DELETE FROM payment_refund WHERE top_up = ? AND id = ? AND made_at IS NULL'),

@@ -214,15 +214,43 @@ describeOnBoth('payments', (open) => {
     await payments.addTopUp(topUpOf(1), null, noLimit)
     await payments.changeTopUp('topup_1', (row) => ({ ...credit(pay(row)), refunded: 10n }))
     const refund = { topUp: 'topup_1', id: 'a', amount: openTopUp.amount - 10n, askedAt: noon, madeAt: null }
-    const asked = await Promise.all(many.map((n) => payments.askRefund({ ...refund, askedAt: noon + n })))
+    const asked = await Promise.all(many.map((n) => payments.askRefund({ ...refund, askedAt: noon + n }, 0)))
     expect(new Set(asked.map((row) => JSON.stringify(row, (_, value) => String(value)))).size).toBe(1)
-    expect(new Set(asked.map((row) => row !== 'exceeds' && row.askedAt)).size).toBe(1)
-    expect(await payments.askRefund({ ...refund, id: 'b', amount: refund.amount + 1n })).toBe('exceeds')
+    expect(new Set(asked.map((row) => 'askedAt' in row && row.askedAt)).size).toBe(1)
     await payments.refundRefused(refund)
-    expect(await payments.askRefund({ ...refund, askedAt: noon + 99 })).toMatchObject({ askedAt: noon + 99 })
+    expect(await payments.askRefund({ ...refund, id: 'b', amount: refund.amount + 1n }, 0)).toEqual({
+      left: refund.amount,
+    })
+    expect(await payments.askRefund({ ...refund, askedAt: noon + 99 }, 0)).toMatchObject({
+      askedAt: noon + 99,
+    })
     await payments.refundMade(refund, noon + 5)
     await payments.refundRefused(refund)
-    expect(await payments.askRefund(refund)).toMatchObject({ askedAt: noon + 99, madeAt: noon + 5 })
+    expect(await payments.askRefund(refund, 0)).toMatchObject({ askedAt: noon + 99, madeAt: noon + 5 })
+  })
+
+  test('refunds under different ids come to no more than the payment, before any of them is reported', async () => {
+    const { payments } = await open(() => noon)
+    await payments.addTopUp(topUpOf(1), null, noLimit)
+    await payments.changeTopUp('topup_1', (row) => credit(pay(row)))
+    const part = openTopUp.amount / 4n
+    const of = (n: number) => ({ topUp: 'topup_1', id: `r${n}`, amount: part, askedAt: noon, madeAt: null })
+    const asked = await Promise.all(many.map((n) => payments.askRefund(of(n), noon - 1)))
+    const accepted = asked.flatMap((row) => ('id' in row ? [row] : []))
+    expect(accepted).toHaveLength(4)
+    expect(asked.filter((row) => 'left' in row)).toEqual(Array.from({ length: 12 }, () => ({ left: 0n })))
+    const [made, refused, reported] = accepted
+    // Made, and the processor reports it later; refused; made and reported.
+    await payments.refundMade(made!, noon)
+    await payments.refundRefused(refused!)
+    await payments.refundMade(reported!, noon)
+    await payments.changeReversal(reversalOf('rfnd', 'topup_1'), (row) => ({
+      topUp: { ...row, refunded: part },
+      reversal: reversalOf('rfnd', 'topup_1', { amount: part }),
+    }))
+    expect(await payments.askRefund({ ...of(20), amount: part + 1n }, noon - 1)).toEqual({ left: part })
+    // What the processor has not answered for long is looked up there by an operator, who may ask anew.
+    expect(await payments.askRefund({ ...of(20), amount: 2n * part }, noon)).toMatchObject({ id: 'r20' })
   })
 
   test('a message is kept once, whoever reports it, until what it says is done', async () => {
