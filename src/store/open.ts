@@ -201,7 +201,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     ledger,
     accounts,
     groups: accounts.groups,
-    identities: new SqlIdentities(tables, () => accounts.forget()),
+    identities: new SqlIdentities(tables, (session) => accounts.forget(session)),
     reports: new SqlReports(tables, bookingsOfSqlite),
     statements: new SqlStatements(tables, bookingsOfSqlite),
     idempotency: new SqlIdempotency(tables, here),

@@ -20,8 +20,8 @@ const closeMs = 500
 
 export interface ListenerParts {
   readonly server: string | DatabaseServer
-  /** Called when something has changed, or may have while nobody listened. */
-  readonly onChange: () => void
+  /** Called with what has changed, by its table and, of a single row, its id; with nothing where anything may have, while nobody listened. */
+  readonly onChange: (row?: string) => void
   /** Asks the database for a word, on a connection that others share. May reject. */
   readonly say: (text: string, values: readonly string[]) => ReturnType<Connection['send']>
 }
@@ -81,7 +81,7 @@ export class Listener {
 
   readonly #onWord = (said: string): void => {
     this.#heardAt = performance.now()
-    if (said !== word) this.#parts.onChange()
+    if (said !== word) this.#parts.onChange(said)
   }
 
   /** One word is enough for all processes. */

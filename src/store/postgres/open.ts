@@ -136,7 +136,7 @@ export async function openOnPostgres(
     ledger,
     accounts,
     groups: accounts.groups,
-    identities: new SqlIdentities(tables, () => accounts.forget()),
+    identities: new SqlIdentities(tables, (session) => accounts.forget(session)),
     directory: new SqlDirectory(tables, long.accounts),
     requestLog,
     signatures,
@@ -183,7 +183,7 @@ export async function openOnPostgres(
 }
 
 function listenTo(server: string | DatabaseServer, tables: PostgresTables, peers: Peers): Listener {
-  const listener = new Listener({ server, onChange: () => tables.noteChange(), say: peers.send })
+  const listener = new Listener({ server, onChange: (row) => tables.noteChange(row), say: peers.send })
   tables.trust(listener)
   listener.open()
   return listener

@@ -6,6 +6,7 @@ import { GatewayError } from '../../errors/errors.ts'
 import { unavailable } from '../commits/durability.ts'
 import {
   AlreadyThere,
+  type Changes,
   type StepResult,
   type OrderedTables,
   type PieceWork,
@@ -29,6 +30,8 @@ const retryMs = 250
 /** How long cached rows are trusted, milliseconds: where nobody would hear of a change, and where it is told. */
 const trustMs = 250
 const trustToldMs = 10_000
+/** Changed rows that are told apart until they are asked for. */
+const mostChanges = 1_000
 /** So many wait for a connection before more are refused. */
 const mostWaiting = 2_000
 
@@ -58,7 +61,7 @@ export class PostgresTables implements OrderedTables {
   /** Work that stands before whatever the ledger is given next. */
   readonly #pending = new Set<Promise<unknown>>()
   #droppedAt = -Infinity
-  #hasChanged = false
+  #changed: Set<string> | 'everything' = new Set()
   #listener: Pick<Listener, 'isProven'> | undefined
   /** The last that was persisted of each, while it is under way. It never rejects. */
   readonly #persisting = new Map<string, Promise<void>>()
@@ -181,19 +184,23 @@ export class PostgresTables implements OrderedTables {
     this.#listener = listener
   }
 
-  /** Another process may have written rows that are cached. */
-  noteChange(): void {
-    this.#hasChanged = true
+  /** Another process may have written a row that is cached, or any of them. */
+  noteChange(row?: string): void {
+    if (this.#changed === 'everything') return
+    if (row === undefined || this.#changed.size >= mostChanges) this.#changed = 'everything'
+    else this.#changed.add(row)
   }
 
   /** Others may always have written: where that is not told, what is cached is read again four times a second. */
-  changedElsewhere(): boolean {
+  changedElsewhere(): Changes {
     const now = performance.now()
     const trusted = this.#listener?.isProven ? trustToldMs : trustMs
-    if (!this.#hasChanged && now - this.#droppedAt < trusted) return false
-    this.#hasChanged = false
-    this.#droppedAt = now
-    return true
+    const changed = this.#changed
+    const isOld = now - this.#droppedAt >= trusted
+    if (isOld) this.#droppedAt = now
+    else if (changed !== 'everything' && changed.size === 0) return 'nothing'
+    this.#changed = new Set()
+    return isOld ? 'everything' : changed
   }
 
   async close(): Promise<void> {

@@ -53,7 +53,15 @@ export class SqlAccounts implements AccountStore {
   readonly #tables: Tables
   readonly #clock: () => number
   readonly #events: AccountEvents
-  readonly #accounts: CachedRows<Account>
+  readonly #byId: CachedRows<Account>
+  /** The same by e-mail address, which calls do not ask for. */
+  readonly #byAddress: CachedRows<Account>
+  readonly #accounts: Droppable = {
+    drop: (id) => {
+      this.#byId.drop(id)
+      this.#byAddress.drop()
+    },
+  }
   readonly #keys: CachedRows<ApiKey>
   readonly #sessions: CachedRows<Session>
   readonly #standings: CachedRows<GroupStanding>
@@ -65,7 +73,8 @@ export class SqlAccounts implements AccountStore {
     this.#tables = tables
     this.#clock = clock
     this.#events = events
-    this.#accounts = new CachedRows(tables, findAccount)
+    this.#byId = new CachedRows(tables, findAccount)
+    this.#byAddress = new CachedRows(tables, findAccount)
     this.#keys = new CachedRows(tables, findKey)
     this.#sessions = new CachedRows(tables, findSession)
     this.#standings = new CachedRows(tables, findStanding)
@@ -89,7 +98,7 @@ export class SqlAccounts implements AccountStore {
     const { id } = account
     const monthly = monthlyCredit === 0n ? null : monthlyCredit
     const values = [id, account.email, now, role, verifiedAt, password, passwordAt, monthly]
-    await this.#insert(this.#accounts, () =>
+    await this.#insert(this.#accounts, id, () =>
       this.#tables.together(function* () {
         if ((yield* accounts.insert.run(...values)) === 0)
           throw new GatewayError('invalid_request', {
@@ -104,11 +113,11 @@ export class SqlAccounts implements AccountStore {
   }
 
   async setMonthlyCredit(id: string, amount: bigint): Promise<void> {
-    await this.#change(this.#accounts, accounts.setMonthlyCredit, amount === 0n ? null : amount, id)
+    await this.#change(this.#accounts, id, accounts.setMonthlyCredit, amount === 0n ? null : amount, id)
   }
 
   findAccount(idOrEmail: string): Awaitable<Account | undefined> {
-    return this.#readCached(this.#accounts, idOrEmail)
+    return this.#readCached(idOrEmail.includes('@') ? this.#byAddress : this.#byId, idOrEmail)
   }
 
   listAccounts(): Awaitable<readonly Account[]> {
@@ -147,7 +156,7 @@ export class SqlAccounts implements AccountStore {
 
   /** In one transaction with the message to webhooks. */
   #insertKey(key: ApiKey, replaces: string | null, insert: () => Work<number>): Promise<boolean> {
-    return this.#insert(this.#keys, () =>
+    return this.#insert(this.#keys, key.id, () =>
       this.#tables.together(function* () {
         if ((yield* insert()) !== 1) return false
         yield* addToOutbox(keyCreated(key, replaces))
@@ -160,6 +169,7 @@ export class SqlAccounts implements AccountStore {
     const { name, expiresAt, spendLimit, limitWindow, allowedModels, networks, cacheTtl, id } = key
     await this.#change(
       this.#keys,
+      id,
       keys.change,
       name,
       expiresAt,
@@ -230,29 +240,29 @@ export class SqlAccounts implements AccountStore {
   }
 
   revokeKey(id: string, at: number): Promise<boolean> {
-    return this.#change(this.#keys, keys.revoke, at, id)
+    return this.#change(this.#keys, id, keys.revoke, at, id)
   }
 
   pauseKey(id: string, pause: KeyPause | null): Promise<boolean> {
-    return this.#change(this.#keys, keys.pause, pause?.at ?? null, pause?.by ?? null, id)
+    return this.#change(this.#keys, id, keys.pause, pause?.at ?? null, pause?.by ?? null, id)
   }
 
   expireKey(id: string, at: number): Promise<boolean> {
-    return this.#change(this.#keys, keys.expire, at, id)
+    return this.#change(this.#keys, id, keys.expire, at, id)
   }
 
   suspend(id: string): Promise<boolean> {
-    return this.#change(this.#accounts, accounts.setSuspended, 1, id)
+    return this.#change(this.#accounts, id, accounts.setSuspended, 1, id)
   }
 
   resume(id: string): Promise<boolean> {
-    return this.#change(this.#accounts, accounts.setSuspended, 0, id)
+    return this.#change(this.#accounts, id, accounts.setSuspended, 0, id)
   }
 
   async insertSession(session: Session): Promise<void> {
     const { id, account, hash, lastFour, createdAt, expiresAt, revokedAt, userAgent, seenAt } = session
     const values = [id, account, hash, lastFour, createdAt, expiresAt, revokedAt, userAgent, seenAt]
-    await this.#insert(this.#sessions, () =>
+    await this.#insert(this.#sessions, id, () =>
       this.#tables.do(() => sessions.insert.run(...values, session.idleMs, session.elevatedUntil)),
     )
   }
@@ -272,33 +282,34 @@ export class SqlAccounts implements AccountStore {
   }
 
   revokeSession(id: string, at: number): Promise<boolean> {
-    return this.#change(this.#sessions, sessions.revoke, at, id)
+    return this.#change(this.#sessions, id, sessions.revoke, at, id)
   }
 
-  /** Writes one row; false if there is none to write. */
-  #change(cache: Droppable, statement: Statement<unknown>, ...values: readonly Value[]): Promise<boolean> {
-    return this.#write(cache, () =>
-      this.#tables.do(function* () {
-        return (yield* statement.run(...values)) === 1
-      }),
-    )
-  }
-
-  /** Makes a row with an id of its own, of which nobody can have asked: nobody is told, and no other process is waited for. */
-  async #insert<T>(cache: Droppable, insert: () => Awaitable<T>): Promise<T> {
+  /**
+   * Writes one row; false if there is none to write. It is dropped from the cache even if that fails: where a connection is
+   * lost, the write may be in the database all the same.
+   */
+  async #change(
+    cache: Droppable,
+    id: string,
+    statement: Statement<unknown>,
+    ...values: readonly Value[]
+  ): Promise<boolean> {
     try {
-      return await insert()
+      return await this.#tables.do(function* () {
+        return (yield* statement.run(...values)) === 1
+      })
     } finally {
-      cache.drop()
+      this.#drop(cache, id)
     }
   }
 
-  /** The cache is dropped even if the write fails: where a connection is lost, it may be in the database all the same. */
-  async #write<T>(cache: Droppable, write: () => Awaitable<T>): Promise<T> {
+  /** Makes a row with an id of its own, of which nobody can have asked: nobody is told, and no other process is waited for. */
+  async #insert<T>(cache: Droppable, id: string, insert: () => Awaitable<T>): Promise<T> {
     try {
-      return await write()
+      return await insert()
     } finally {
-      this.#drop(cache)
+      cache.drop(id)
     }
   }
 
@@ -321,11 +332,15 @@ export class SqlAccounts implements AccountStore {
     const changed = this.#tables.changedElsewhere()
     const isFirst = this.#checkedAt === -Infinity
     this.#checkedAt = now
-    if (changed && !isFirst) this.forget()
+    if (isFirst || changed === 'nothing') return
+    if (changed === 'everything') return this.forget()
+    for (const row of changed) this.#dropNamed(row)
+    this.#events.onChanged()
   }
 
-  /** Cached rows may have changed: read them again. */
-  forget(): void {
+  /** Cached rows may have changed, or only this session: read them again. */
+  forget(session?: string): void {
+    if (session !== undefined) return this.#drop(this.#sessions, session)
     this.#accounts.drop()
     this.#keys.drop()
     this.#sessions.drop()
@@ -333,16 +348,27 @@ export class SqlAccounts implements AccountStore {
     this.#events.onChanged()
   }
 
-  #drop(cache: Droppable): void {
-    cache.drop()
+  #drop(cache: Droppable, id?: string): void {
+    cache.drop(id)
     this.#events.onChanged()
+  }
+
+  /** `row`: a table, and the id in it where one row has changed. */
+  #dropNamed(row: string): void {
+    const [table, id] = row.split(' ')
+    if (table === 'account') this.#accounts.drop(id)
+    else if (table === 'api_key') this.#keys.drop(id)
+    else if (table === 'session') this.#sessions.drop(id)
+    // Whatever changes of a group or its members, others above and below may stand differently.
+    else this.#standings.drop()
   }
 }
 
 // What calls look up, kept in memory.
 
 interface Droppable {
-  drop(): void
+  /** Forgets the row with this id, or all. */
+  drop(id?: string): void
 }
 
 /** A row, or the knowledge that there was none: unknown ids must not cost a query each time. */
@@ -357,8 +383,8 @@ class CachedRows<T> implements Droppable {
   readonly #tables: Tables
   readonly #read: (id: string) => Work<T | undefined>
   readonly #rows = new LRUCache<string, Found<T>>(atMost(cachedRows))
-  /** Reads that have begun since the rows were last dropped, where a database answers later. */
-  #reads = new Map<string, Promise<T | undefined>>()
+  /** Reads under way, where a database answers later, but for those that have begun before their row was dropped. */
+  readonly #reads = new Map<string, Promise<T | undefined>>()
 
   constructor(tables: Tables, read: (id: string) => Work<T | undefined>) {
     this.#tables = tables
@@ -372,28 +398,34 @@ class CachedRows<T> implements Droppable {
     return this.#reads.get(id) ?? this.#load(id, now)
   }
 
-  drop(): void {
-    this.#rows.clear()
+  drop(id?: string): void {
     // A read that began before the drop may give what was there before: whoever has asked for it gets it, and nobody else.
-    if (this.#reads.size > 0) this.#reads = new Map()
+    if (id === undefined) {
+      this.#rows.clear()
+      this.#reads.clear()
+    } else {
+      this.#rows.delete(id)
+      this.#reads.delete(id)
+    }
   }
 
   #load(id: string, now: number): Awaitable<T | undefined> {
     const row = this.#tables.do(() => this.#read(id))
     if (!(row instanceof Promise)) return this.#keep(id, row, now)
-    const read = this.#keepLater(id, row, now)
+    const read: Promise<T | undefined> = row.then(
+      (found) => (this.#ends(id, read) ? this.#keep(id, found, now) : found),
+      (error: unknown) => {
+        this.#ends(id, read)
+        throw error
+      },
+    )
     this.#reads.set(id, read)
     return read
   }
 
-  async #keepLater(id: string, read: Promise<T | undefined>, now: number): Promise<T | undefined> {
-    const reads = this.#reads
-    try {
-      const row = await read
-      return this.#reads === reads ? this.#keep(id, row, now) : row
-    } finally {
-      reads.delete(id)
-    }
+  /** Whether this read is still the one under way. */
+  #ends(id: string, read: Promise<T | undefined>): boolean {
+    return this.#reads.get(id) === read && this.#reads.delete(id)
   }
 
   /** `now`: when its reading began. */

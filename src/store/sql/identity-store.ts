@@ -42,10 +42,10 @@ const ticketsPerSweep = 1_000
 
 export class SqlIdentities implements IdentityStore, WelcomeRegister, AllowanceRegister {
   readonly #tables: Tables
-  readonly #changed: () => void
+  readonly #changed: (session?: string) => void
 
-  /** `changed` is called after writes to rows that `SqlAccounts` caches. */
-  constructor(tables: Tables, changed: () => void) {
+  /** `changed` is called after writes to rows that `SqlAccounts` caches, with the session where only that is written. */
+  constructor(tables: Tables, changed: (session?: string) => void) {
     this.#tables = tables
     this.#changed = changed
   }
@@ -126,8 +126,12 @@ export class SqlIdentities implements IdentityStore, WelcomeRegister, AllowanceR
     })
   }
 
+  /** Every session that is used is touched now and then: nothing else is read again for it. */
   touchSession(id: string, at: number, expiresAt: number): Awaitable<void> {
-    return this.#run(statements.touchSession, at, expiresAt, id)
+    const work = function* (): Work<void> {
+      yield* statements.touchSession.run(at, expiresAt, id)
+    }
+    return this.#change(work, id)
   }
 
   elevateSession(id: string, until: number): Awaitable<void> {
@@ -274,15 +278,15 @@ export class SqlIdentities implements IdentityStore, WelcomeRegister, AllowanceR
     return this.#tables.do(() => statements.sweepTickets.run(now, ticketsPerSweep))
   }
 
-  /** One transaction that changes what is cached. */
-  #change<T>(work: () => Work<T>): Awaitable<T> {
+  /** One transaction that changes what is cached: a session alone, or anything. */
+  #change<T>(work: () => Work<T>, session?: string): Awaitable<T> {
     const done = this.#tables.together(work)
     if (!(done instanceof Promise)) {
-      this.#changed()
+      this.#changed(session)
       return done
     }
     return done.then((value) => {
-      this.#changed()
+      this.#changed(session)
       return value
     })
   }

@@ -71,6 +71,9 @@ export function sqlWhere<Row>(textOf: (conditions: string) => string) {
   }
 }
 
+/** Rows that may have changed: each by its table and its id, as in `account acct_1`, or by its table alone. */
+export type Changes = 'nothing' | 'everything' | ReadonlySet<string>
+
 /** Where work is done. Everything throws `store_unavailable` while there is no database, and AlreadyThere from inside the work. */
 export interface Tables {
   /** Statements that need nothing of each other: each for itself. */
@@ -83,8 +86,8 @@ export interface Tables {
   pieces(work: () => PieceWork, signal?: AbortSignal): AsyncIterable<string>
   /** Writes that a power cut may undo, and that wait for nothing: not for the disk, not for another process. */
   withoutWaiting<T>(work: () => Work<T>): Awaitable<T>
-  /** Whether another process may have written rows that are cached, since this was last asked. */
-  changedElsewhere(): boolean
+  /** What other processes may have written of the rows that are cached, since this was last asked. */
+  changedElsewhere(): Changes
 }
 
 /** Tables whose work stands in order with the ends of calls. */

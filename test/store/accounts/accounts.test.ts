@@ -7,7 +7,7 @@ import { grantMonthly } from '../../../src/credits/monthly-credit.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { SqlAccounts } from '../../../src/store/sql/account-store.ts'
-import type { Work } from '../../../src/store/sql/work.ts'
+import type { Changes, Work } from '../../../src/store/sql/work.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
 import { day, extensionOf, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
@@ -81,7 +81,7 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
 
 /** Answers as late as the test wants, as a database across a network does. */
 class LateTables extends SqliteTables {
-  changed = false
+  changed: Changes = 'nothing'
   #held: { answer(): void; fail(): void }[] | undefined
 
   /** From now on answers are held back. */
@@ -113,7 +113,7 @@ class LateTables extends SqliteTables {
     return this.#late(super.together(work)) as T
   }
 
-  override changedElsewhere(): boolean {
+  override changedElsewhere(): Changes {
     return this.changed
   }
 
@@ -447,7 +447,7 @@ describe('what a database has not answered yet', () => {
     const before = accounts.findAccount(id)
     const [answerBefore] = tables.takeHeld()
     tables.database.run('UPDATE account SET suspended = 1')
-    tables.changed = true
+    tables.changed = 'everything'
     accounts.refresh()
     answerBefore!()
     expect(await before).toMatchObject({ suspended: false })

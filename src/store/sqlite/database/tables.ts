@@ -4,6 +4,7 @@ import type { Database, SQLQueryBindings, Statement as Prepared } from 'bun:sqli
 import type { Awaitable } from '../../../async/async.ts'
 import {
   AlreadyThere,
+  type Changes,
   type StepResult,
   type OrderedTables,
   type PieceWork,
@@ -33,12 +34,13 @@ export class SqliteTables implements Tables {
     return inTransaction(this.database, () => this.drive(work()))
   }
 
-  changedElsewhere(): boolean {
+  /** The file says that another process has written, and not what. */
+  changedElsewhere(): Changes {
     this.#version ??= this.database.prepare('PRAGMA data_version')
     const version = orUnavailable(() => this.#version!.values()[0]?.[0])
     const changed = version !== this.#dataVersion
     this.#dataVersion = version
-    return changed
+    return changed ? 'everything' : 'nothing'
   }
 
   /** At once, as everything here: no other work of this process comes in between. */
