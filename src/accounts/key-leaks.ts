@@ -3,7 +3,7 @@
 // it.
 
 import { LRUCache } from 'lru-cache'
-import { atMost } from '../async/async.ts'
+import { atMost, type Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { type Account, type AccountStore, type ApiKey, lifeState, matches, readKey } from './account.ts'
 import type { ActLog } from './identity/identity-store.ts'
@@ -21,6 +21,8 @@ interface LeakParts {
   readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'pauseKey'>
   readonly managementKeys: Pick<ManagementKeyStore, 'find' | 'revoke'>
   readonly acts: Pick<ActLog, 'record'>
+  /** Tells the webhooks of its account. */
+  readonly onFrozen: (key: ApiKey, cause: Cause, at: number) => Awaitable<void>
   /** Undefined without a mail server. */
   readonly mailer: () => Mailer | undefined
   readonly consoleUrl: () => string
@@ -112,6 +114,11 @@ export class KeyLeaks {
     } else await accounts.pauseKey(id, { at: now(), by: cause })
     const before = { key: id, name: key.name, paused_by: key.paused?.by ?? null }
     await this.#record('key.freeze', key.account, before, { ...before, paused_by: cause })
+    try {
+      await this.#parts.onFrozen(key, cause, now())
+    } catch (error) {
+      this.#parts.log.warn('the webhooks of a frozen key could not be told', { key: id, error })
+    }
     await this.#tellOwner(key.account, (account, url) => mails.frozen(account.email, url, key, cause))
   }
 

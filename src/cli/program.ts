@@ -12,6 +12,7 @@ import {
   type Io,
   visible,
 } from './context.ts'
+import { eventTypes } from '../notify/events.ts'
 import { accountCommands, groupCommands, keyCommands } from './people-commands.ts'
 
 /** Runs one command line (without the program's name) and returns its exit code. Never throws. */
@@ -681,10 +682,7 @@ function webhookCommands(weir: Command, io: Io): void {
     .description('add a webhook; the secret that its messages are signed with is shown this once')
     .argument('<url>', 'such as https://example.com/hooks/weir')
     .requiredOption(...account)
-    .option(
-      '--event <event...>',
-      'balance.low, lot.expiring, top_up.credited, key.created, key.limit_reached, group.budget_reached (all of them)',
-    )
+    .option('--event <event...>', `${eventTypes.join(', ')} (all of them)`)
     .action(run(io, async () => (await import('./commands/webhooks.ts')).addWebhook))
   group
     .command('list')

@@ -10,6 +10,7 @@ const alarmKinds = [
   'sudden_spend',
   'refusals_rising',
   'ledger_not_clean',
+  'key_frozen',
   'disk_nearly_full',
   'webhooks_waiting',
   'log_not_sent',
@@ -281,6 +282,36 @@ export class RefusalRate {
       until: null,
     }
   }
+}
+
+const dayMs = 86_400_000
+
+/** What was frozen or revoked because it has leaked, as the log of acts has it; told for a day. */
+export function frozenKeys(acts: readonly KeyAct[]): readonly AlarmFinding[] {
+  return acts.map(({ at, what, subject: account, before, after }) => {
+    const { key, name } = before as { readonly key: string; readonly name: string }
+    const isManagement = what !== 'key.freeze'
+    const reason = isManagement ? 'leak' : (after as { readonly paused_by: string }).paused_by
+    const why =
+      reason === 'networks' ? 'was used from too many networks' : 'was reported by whoever has found it'
+    return {
+      alarm: 'key_frozen',
+      subject: key,
+      text: `${isManagement ? 'Management key' : 'Key'} ${JSON.stringify(name)} of ${account} ${why}: it is ${isManagement ? 'revoked' : 'frozen'}`,
+      data: { key, name, account, reason, frozen_at: new Date(at).toISOString() },
+      holdMs: 0,
+      until: at + dayMs,
+    }
+  })
+}
+
+/** A row of the log of acts. */
+interface KeyAct {
+  readonly at: number
+  readonly what: string
+  readonly subject: string
+  readonly before: unknown
+  readonly after: unknown
 }
 
 /** The highest of these shares of a budget that is spent; undefined if none is. */

@@ -6,7 +6,8 @@ import { type GroupStore, scopeOf, windowAt } from '../accounts/group.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
-import type { AccountEvent, EventType, WebhookStore } from './webhook.ts'
+import type { EventType } from './events.ts'
+import type { AccountEvent, WebhookStore } from './webhook.ts'
 
 /** What has ended at all gateways of a database, a moment ago. Reject with `store_unavailable`. */
 export interface RecentCalls {

@@ -2,19 +2,10 @@
 // Webhooks.
 
 import { randomBytes } from 'node:crypto'
-import type { Sealer } from '../accounts/account.ts'
+import type { ApiKey, Sealer } from '../accounts/account.ts'
 import type { Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
-
-export const eventTypes = [
-  'balance.low',
-  'lot.expiring',
-  'top_up.credited',
-  'key.created',
-  'key.limit_reached',
-  'group.budget_reached',
-] as const
-export type EventType = (typeof eventTypes)[number]
+import { type EventType, eventTypes } from './events.ts'
 
 export interface WebhookRow {
   readonly id: string
@@ -56,6 +47,13 @@ export interface AccountEvent {
   readonly source: string
   readonly at: number
   readonly data: Readonly<Record<string, unknown>>
+}
+
+/** A key was frozen at `at`, milliseconds since 1970: reported by whoever has found it, or used from too many networks. */
+export function keyFrozen(key: ApiKey, reason: 'leak' | 'networks', at: number): AccountEvent {
+  const { id, account, name, mode, lastFour } = key
+  const data = { key: id, name, mode, last4: lastFour, reason }
+  return { account, type: 'key.frozen', source: `key.frozen:${id}:${at}`, at, data }
 }
 
 export interface WebhookStore {

@@ -7,6 +7,7 @@ import type { Act } from '../../src/accounts/identity/identity-store.ts'
 import type { SharedSightings } from '../../src/accounts/identity/sign-in-limits.ts'
 import { isFrozen, KeyLeaks, KeyNetworks, KeyUse } from '../../src/accounts/key-leaks.ts'
 import { issueManagementKey } from '../../src/accounts/management-key.ts'
+import { type AccountEvent, keyFrozen } from '../../src/notify/webhook.ts'
 import { openStore } from '../../src/store/open.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir } from '../support/tmp.ts'
@@ -25,10 +26,12 @@ async function lab(mostNetworks = 0, sightings?: Pick<SharedSightings, 'see' | '
   const sent: Mail[] = []
   const acts: Act[] = []
   const warned: string[] = []
+  const events: AccountEvent[] = []
   const leaks = new KeyLeaks({
     accounts: store.accounts,
     managementKeys: store.managementKeys,
     acts: { record: (act) => void acts.push(act) },
+    onFrozen: (key, cause, at) => void events.push(keyFrozen(key, cause, at)),
     mailer: () => ({
       send: (mail) =>
         state.mailWorks ? Promise.resolve(void sent.push(mail)) : Promise.reject(new Error('down')),
@@ -49,6 +52,7 @@ async function lab(mostNetworks = 0, sightings?: Pick<SharedSightings, 'see' | '
     state,
     sent,
     acts,
+    events,
     warned,
     paused,
     /** What was reported before it is done as well: reports are worked on one after the other. */
@@ -74,6 +78,14 @@ describe('a key that is reported', () => {
     expect(found.sent[0]).toMatchObject({ to: 'anna@example.org', subject: 'A key of yours is frozen' })
     expect(found.sent[0]!.text).toContain(`"Laptop" (…${found.key.lastFour}) was reported`)
     expect(found.sent[0]!.text).not.toContain(found.text)
+    const data = {
+      key: found.key.id,
+      name: 'Laptop',
+      mode: 'live',
+      last4: found.key.lastFour,
+      reason: 'leak',
+    }
+    expect(found.events).toMatchObject([{ account: found.anna.id, type: 'key.frozen', at: noon, data }])
     expect(found.acts).toMatchObject([
       {
         operator: 'weir',

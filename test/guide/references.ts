@@ -1,14 +1,43 @@
 // The references of the guide that are made from the program: settings, commands and figures.
 
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Argument, Command, Option } from 'commander'
 import { program } from '../../src/cli/program.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
+import { events } from '../../src/notify/events.ts'
 import { post } from '../support/call-gateway.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 
 /** The text of each page by its file's name. */
 export async function makeReferences(): Promise<Readonly<Record<string, string>>> {
-  return { 'settings.md': settingsPage(), 'commands.md': commandsPage(), 'metrics.md': await metricsPage() }
+  return {
+    'settings.md': settingsPage(),
+    'commands.md': commandsPage(),
+    'metrics.md': await metricsPage(),
+    'webhooks.md': webhooksPage(),
+  }
+}
+
+/** The page as it is, with the table of today's events. */
+function webhooksPage(): string {
+  const rows = [
+    ['event', 'when', '`data`'],
+    ...Object.entries(events).map(([type, { when, data }]) => [
+      `\`${type}\``,
+      when,
+      data.map((name) => `\`${name}\``).join(', '),
+    ]),
+  ]
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  const lineOf = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const lines = rows.map((row) => lineOf(row.map((cell, column) => cell.padEnd(widths[column]!))))
+  const rule = lineOf(widths.map((width) => '-'.repeat(width)))
+  const table = [lines[0]!, rule, ...lines.slice(1)].join('\n')
+  return readFileSync(join(import.meta.dir, '../../src/guide/webhooks.md'), 'utf8').replace(
+    /^\| event[^]*?(?=\n\n)/m,
+    () => table,
+  )
 }
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ')

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { alarmSettings } from '../../src/config/operating.ts'
+import type { ActFilter, LoggedAct } from '../../src/accounts/identity/identity-store.ts'
 import type { Episode, Owed } from '../../src/notify/alarms.ts'
 import type { UpkeepNote } from '../../src/notify/upkeep.ts'
 import { Alarms, alarmSender, totalsOfAll } from '../../src/serve/gateway/alarms.ts'
@@ -31,6 +32,7 @@ function lab(settings: object = {}) {
     isAway: false,
     isLocked: false,
     locksWhenTold: false,
+    acts: [] as Partial<LoggedAct>[],
   }
   const kept = new Map<string, UpkeepNote>()
   const told: string[] = []
@@ -68,6 +70,10 @@ function lab(settings: object = {}) {
               ],
               next: null,
             }),
+        },
+        acts: {
+          page: (_: number, __: undefined, { what, from }: ActFilter) =>
+            state.acts.filter((act) => act.what === what && act.at! >= from!),
         },
         ledger: { budgetSpend: () => [{ spent: state.budget, held: 0n }] },
       },
@@ -111,6 +117,36 @@ function lab(settings: object = {}) {
     },
   }
 }
+
+describe('a key that has leaked', () => {
+  test('is told of once, whatever restarts, and its end is not', async () => {
+    const lab1 = lab({ audit: false })
+    const { state, look } = lab1
+    const before = { key: 'k1', name: 'Laptop', paused_by: null }
+    state.acts.push({
+      at: state.now,
+      what: 'key.freeze',
+      subject: 'acct_a',
+      before,
+      after: { ...before, paused_by: 'networks' },
+    })
+    expect(await look()).toEqual([
+      'began Key "Laptop" of acct_a was used from too many networks: it is frozen',
+    ])
+    state.acts.push({
+      at: state.now,
+      what: 'management_key.revoke',
+      subject: 'acct_b',
+      before: { key: 'k2', name: 'CI' },
+      after: null,
+    })
+    lab1.restart()
+    expect(await look()).toEqual([
+      'began Management key "CI" of acct_b was reported by whoever has found it: it is revoked',
+    ])
+    expect(await look(2 * 24 * 60)).toEqual([])
+  })
+})
 
 describe('a gateway in order', () => {
   test('tells nothing, for a day', async () => {

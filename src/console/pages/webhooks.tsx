@@ -29,6 +29,7 @@ const events: Readonly<Record<WebhookView['events'][number], string>> = {
   'top_up.credited': 'A top-up was credited',
   'key.created': 'A key was created',
   'key.limit_reached': 'A key has reached its limit',
+  'key.frozen': 'A key has leaked, or seems to have, and is frozen',
   'group.budget_reached': 'A group has spent a share of its budget',
 }
 

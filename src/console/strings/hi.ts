@@ -89,6 +89,7 @@ const account: Readonly<Record<string, string>> = {
   'A top-up was credited': 'टॉप-अप का क्रेडिट मिला',
   'A key was created': 'कुंजी बनाई गई',
   'A key has reached its limit': 'कुंजी अपनी सीमा तक पहुँच गई',
+  'A key has leaked, or seems to have, and is frozen': 'कुंजी लीक हो गई है या ऐसा लगता है, और रोक दी गई है',
   'A group has spent a share of its budget': 'समूह ने अपने बजट का एक हिस्सा ख़र्च कर दिया',
   waits: 'इंतज़ार में',
   delivered: 'पहुँच गया',

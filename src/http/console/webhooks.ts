@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
+import { eventTypes } from '../../notify/events.ts'
+import type { Delivery, DeliveryAttempt, WebhookRow } from '../../notify/webhook.ts'
 import type { AttemptView, DeliveryView, NewWebhookView, WebhookView } from './answers.ts'
 import type { HttpParts } from '../parts.ts'
 import {

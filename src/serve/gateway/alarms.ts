@@ -15,6 +15,7 @@ import {
   type Episode,
   Episodes,
   type AlarmFinding,
+  frozenKeys,
   type Look,
   type Owed,
   RefusalRate,
@@ -33,7 +34,7 @@ type AlarmConfig = Config['alarms']
 
 interface AlarmParts {
   readonly settings: () => AlarmConfig
-  readonly store: Pick<Store, 'upkeep' | 'figures' | 'spending' | 'groups' | 'ledger'>
+  readonly store: Pick<Store, 'upkeep' | 'figures' | 'spending' | 'groups' | 'ledger' | 'acts'>
   /** The providers that are asked, and how each is. */
   readonly providers: () => ReturnType<HttpParts['chat']['providers']['values']>
   readonly healthOf: HttpParts['healthOf']
@@ -58,6 +59,8 @@ const mostTold = 20
 /** Accounts that one look asks about; those beyond are asked about when they spend again. */
 const mostSpenders = 500
 const groupsAtOnce = 200
+/** Keys frozen within a day that are told of. */
+const mostFrozen = 100
 /** How long a queue must have been too long, and a log not been sent. */
 const stuckMs = 10 * minuteMs
 /** When, after midnight UTC, the day before is audited. */
@@ -150,6 +153,7 @@ export class Alarms {
       ['sudden_spend', () => this.#spending(settings, at)],
       ['refusals_rising', () => this.#risingRefusals(settings, at)],
       ['ledger_not_clean', () => this.#audits(settings)],
+      ['key_frozen', () => this.#frozenKeys(at)],
       ['disk_nearly_full', () => this.#disk(settings)],
       ['webhooks_waiting', () => this.#webhooks(settings)],
       ['log_not_sent', () => this.#exports()],
@@ -298,6 +302,15 @@ export class Alarms {
         until: null,
       }
     })
+  }
+
+  /** The log of acts is what all processes have frozen, and it outlives them. */
+  async #frozenKeys(at: number): Promise<readonly AlarmFinding[]> {
+    const { acts } = this.#parts.store
+    const lately = { operator: 'weir', from: at - dayMs + 1 }
+    const frozen = await acts.page(mostFrozen, undefined, { ...lately, what: 'key.freeze' })
+    const revoked = await acts.page(mostFrozen, undefined, { ...lately, what: 'management_key.revoke' })
+    return frozenKeys([...frozen, ...revoked].toSorted((a, b) => a.at - b.at))
   }
 
   async #disk({ disk_free_percent: least }: AlarmConfig): Promise<readonly AlarmFinding[]> {

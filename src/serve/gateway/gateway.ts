@@ -12,6 +12,7 @@ import { createRoutes } from '../../http/routes.ts'
 import { CallMetrics } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
+import { keyFrozen } from '../../notify/webhook.ts'
 import { catalogFileState, perConfig } from './catalog.ts'
 import { repeat } from '../../async/async.ts'
 import type { Gateways } from '../../store/store.ts'
@@ -57,6 +58,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
     accounts: store.accounts,
     managementKeys: store.managementKeys,
     acts: store.acts,
+    onFrozen: (key, cause, at) => store.webhooks.emit(keyFrozen(key, cause, at)),
     mailer: mailerOf(live),
     consoleUrl: () => `${identity.site.url()}/console`,
     mostNetworks: () => live.config.keys.freeze_after_networks,

@@ -8,10 +8,10 @@ import type {
   AccountEvent,
   Delivery,
   DeliveryAttempt,
-  EventType,
   WebhookRow,
   WebhookStore,
 } from '../../notify/webhook.ts'
+import type { EventType } from '../../notify/events.ts'
 import { formatMinor } from '../../credits/currency.ts'
 import type { TopUp } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
