@@ -70,8 +70,11 @@ export async function startGateway(
     },
     clock: Date.now,
     serveAs: owner,
-    isLocked: place !== undefined,
-    succeeds: place?.succeeds,
+    beside: place && {
+      number: place.siblings.process,
+      processes: read.server.processes,
+      succeeds: place.succeeds,
+    },
     group: groupLimits(read),
     clockBackMs: read.ledger.clock_back_ms,
     notice: (message, facts) => log.warn(message, facts),

@@ -12,7 +12,7 @@ import { anchorsBeside, readAnchors } from './sqlite/audit/anchors.ts'
 import { actsBooked, auditOf as auditOfSqlite } from './sqlite/audit/audit.ts'
 import { databasePath, openReader } from './sqlite/database/sqlite.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
-import { SpillFile } from './sqlite/ledger/spill.ts'
+import { SpillFile } from './commits/spill.ts'
 import { upgrade } from './upgrade.ts'
 
 export interface MoveReport {

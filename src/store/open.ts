@@ -26,7 +26,7 @@ import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
 import { SqlRequestReader } from './sql/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { logOf, QueuedTables, SqliteTables } from './sqlite/database/tables.ts'
-import { SpillFile } from './sqlite/ledger/spill.ts'
+import { SpillFile } from './commits/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'
 import { auditingFile, Reports, ReportThread } from './beside.ts'
@@ -44,7 +44,8 @@ const unwritableMessage =
 const usageMessage = 'what a call used could not be added to its day; it is tried again'
 /** How long a stop tries to write the rows of the request log while another process has the database locked. */
 const logPatienceMs = 1_000
-const refusedMessage =
+export const garbageMessage = 'settles.spill held something that is no end of a call; a copy was set aside'
+export const refusedMessage =
   'a record of settles.spill could not be carried out, so its call is charged up to its last checkpoint; a copy of the ' +
   'file was set aside'
 
@@ -57,10 +58,8 @@ export interface StoreOptions {
    * leaves it out.
    */
   readonly serveAs?: string
-  /** Whether the parent of this process has the lock of the data directory; only where everything is kept on a server. */
-  readonly isLocked?: boolean
-  /** The name in holds of a process that was seen to end, and in whose place this one is; the same. */
-  readonly succeeds?: string | undefined
+  /** What this process is among those that serve from one data directory; only where everything is kept on a server. */
+  readonly beside?: Beside | undefined
   /** Whether a call is in flight in this process: no clock ends it. None is, if left out. */
   readonly isRunning?: (call: string) => boolean
   /** Called with messages for the operator, and the names of files that were set aside. */
@@ -77,6 +76,15 @@ export interface StoreOptions {
    * catches it.
    */
   readonly lost?: (error: unknown) => void
+}
+
+/** One of several processes, whose parent has the lock of the data directory. */
+export interface Beside {
+  /** Which of so many it is, from 1. */
+  readonly number: number
+  readonly processes: number
+  /** The name in holds of the process in whose place it is; that one was seen to end. */
+  readonly succeeds: string | undefined
 }
 
 /** Whether a data directory has a database. Opening it creates one. Throws StoreOpenError if it cannot be looked at. */
@@ -276,11 +284,7 @@ export function requireClock(behindMs: number, backMs: number): void {
 function takeOver(dataDir: string, ledger: SqliteLedger, { clock, notice }: StoreOptions): SpillFile {
   const spill = new SpillFile(dataDir, clock())
   const records = spill.read() as SpillRecord[]
-  if (spill.movedAside) {
-    notice?.('settles.spill held something that is no end of a call; a copy was set aside', {
-      file: spill.movedAside,
-    })
-  }
+  if (spill.movedAside) notice?.(garbageMessage, { file: spill.movedAside })
   ledger.group.spillTo(spill)
   // While the disk is full the records stay in the file, and wait in memory ahead of any recovery.
   let copy: string | undefined

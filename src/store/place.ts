@@ -1,8 +1,19 @@
 // Where a store is kept, by the configuration: in the data directory, or on a server of PostgreSQL beside which the directory
 // has what is this machine's own.
 
+import { readdirSync } from 'node:fs'
 import { defaultClockBackMs } from './ledger-core.ts'
-import { hasStore, lockFor, openStore, requireClock, type StoreOptions } from './open.ts'
+import { SpillFile } from './commits/spill.ts'
+import {
+  garbageMessage,
+  hasStore,
+  lockFor,
+  openStore,
+  refusedMessage,
+  requireClock,
+  type StoreOptions,
+} from './open.ts'
+import { unusable } from './sqlite/database/sqlite.ts'
 import type { DatabaseServer, Store } from './store.ts'
 
 const unusedMessage =
@@ -29,27 +40,65 @@ export async function openStoreIn({ dataDir, server }: StorePlace, options: Stor
 async function openOnServer(dataDir: string, server: DatabaseServer, options: StoreOptions): Promise<Store> {
   const { serveAs: owner, clock, notice, clockBackMs = defaultClockBackMs } = options
   const serves = owner !== undefined
-  const lock = serves && options.isLocked !== true ? lockFor(dataDir, options) : undefined
+  const lock = serves && options.beside === undefined ? lockFor(dataDir, options) : undefined
+  let spills: readonly SpillFile[] = []
+  const copies = new Map<SpillFile, string>()
+  const leave = () => {
+    for (const spill of spills) spill.close()
+    lock?.release()
+  }
   try {
     const { makeReady } = await import('./postgres/migrate.ts')
     const { isNew, ledgerTime } = await makeReady(server, { clock, serves, notice })
     if (serves) requireClock(ledgerTime - clock(), clockBackMs)
     if (isNew && hasStore(dataDir)) notice?.(unusedMessage, { data_dir: dataDir })
     const { openOnPostgres } = await import('./postgres/open.ts')
-    const store = await openOnPostgres(server, { ...options, owner })
+    if (serves) spills = spillsOf(dataDir, options)
+    const store = await openOnPostgres(server, {
+      ...options,
+      owner,
+      spills,
+      refused: (spill, { kind, command }, error) => {
+        const file = copies.get(spill) ?? spill.copyAside()
+        copies.set(spill, file)
+        notice?.(refusedMessage, { kind, call: command.call, file, error })
+      },
+      succeeds: options.beside?.succeeds,
+    })
+    for (const { movedAside } of spills) if (movedAside) notice?.(garbageMessage, { file: movedAside })
     return {
       ...store,
       async close() {
         try {
           await store.close()
         } finally {
-          lock?.release()
+          leave()
         }
       },
     }
   } catch (error) {
-    lock?.release()
+    leave()
     const { unusableServer } = await import('./postgres/server.ts')
     throw unusableServer(server, error)
   }
+}
+
+/**
+ * Where the ends of calls go while the server is away: a file for each process of the data directory, first its own. The
+ * first process takes up those of numbers that there are no more, and every one that of its predecessor.
+ */
+function spillsOf(dataDir: string, { beside, clock }: StoreOptions): readonly SpillFile[] {
+  const { number, processes } = beside ?? { number: 1, processes: 1 }
+  const left = readdirSync(dataDir)
+    .map((name) => Number(/^settles\.(\d+)\.spill$/.exec(name)?.[1] ?? 0))
+    .filter((other) => number === 1 && other > processes)
+  const spills: SpillFile[] = []
+  try {
+    for (const each of [number, ...left])
+      spills.push(new SpillFile(dataDir, clock(), { name: `settles.${each}.spill` }))
+  } catch (error) {
+    for (const spill of spills) spill.close()
+    throw unusable(dataDir, error)
+  }
+  return spills
 }

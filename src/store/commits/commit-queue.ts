@@ -12,6 +12,7 @@ import {
   Durability,
   type Entry,
   type GroupLimits,
+  type Kept,
   type NeededRows,
   outcomeOf,
   type QueueEvents,
@@ -53,6 +54,8 @@ export class CommitQueue {
   /** How many commands of the spill file are committed and not durable yet. */
   #keptUndurable = 0
   #queue: Entry[] = []
+  /** Ends of calls that are not queued yet. */
+  readonly #behind = new Set<Kept>()
   /** Commands without a record that found no room on the disk. */
   #later: Entry[] = []
   #laterTimer: ReturnType<typeof setTimeout> | undefined
@@ -137,13 +140,31 @@ export class CommitQueue {
    * A command that must not be lost: the end of a call, or its progress. It is kept and retried for as long as the
    * process lives, and `record` goes to the spill file. The promise rejects with `store_unavailable` when the disk
    * has not come back in five seconds; the command is carried out all the same when it does. A `record` of null is
-   * for what may die with the process: the space of the file is for the money.
+   * for what may die with the process: the space of the file is for the money. With `after` it is queued when that has
+   * resolved, which may never reject.
    */
-  conclude<T>(need: NeededRows, run: () => T, record: unknown): Promise<T> {
+  conclude<T>(need: NeededRows, run: () => T, record: unknown, after?: Promise<unknown>): Promise<T> {
     if (this.#closed || this.#durability.lost) return Promise.reject(unavailable(undefined))
-    const done = this.#enqueue<T>(need, run, record)
-    if (this.#down) this.#spill.keep(this.#queue)
+    const done =
+      after === undefined
+        ? this.#enqueue<T>(need, run, record)
+        : this.#enqueueAfter<T>(after, { need, run, record })
+    if (this.#down || this.#slow) this.#spill.keep([...this.#behind, ...this.#queue])
     return done
+  }
+
+  /** What stands behind other work for long is in the spill file before it is in the queue. */
+  async #enqueueAfter<T>(
+    after: Promise<unknown>,
+    { need, run, record }: Pick<Entry, 'need' | 'run' | 'record'>,
+  ): Promise<T> {
+    const waiting: Kept = { record, kept: false }
+    this.#behind.add(waiting)
+    const late = setTimeout(() => this.#spill.keep([waiting]), outageRetryMs)
+    await after
+    clearTimeout(late)
+    this.#behind.delete(waiting)
+    return this.#enqueue<T>(need, run, record, undefined, waiting.kept)
   }
 
   /** Admits nothing more, writes what is queued and stops. Rejects when ends of calls were not written; the spill file has them. */
@@ -186,7 +207,13 @@ export class CommitQueue {
     this.#goOn()
   }
 
-  #enqueue<T>(need: NeededRows, run: () => unknown, record: unknown, early?: Haste): Promise<T> {
+  #enqueue<T>(
+    need: NeededRows,
+    run: () => unknown,
+    record: unknown,
+    early?: Haste,
+    kept = false,
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({
         need,
@@ -196,7 +223,7 @@ export class CommitQueue {
         record,
         queuedAt: performance.now(),
         early,
-        kept: false,
+        kept,
         outcome: null,
       })
       if (!this.#down && this.#busySince === null && !this.#committing && this.#mayGo(early))
@@ -260,6 +287,7 @@ export class CommitQueue {
   #onSlow(group: readonly Entry[]): ReturnType<typeof setInterval> {
     this.#slow = true
     this.#refuseAdmissions()
+    this.#spill.keep([...group, ...this.#behind, ...this.#queue])
     return setInterval(() => this.#giveUpLate([...group, ...this.#queue]), outageRetryMs)
   }
 
@@ -316,6 +344,7 @@ export class CommitQueue {
     this.#durability.answerAfter(() => {
       this.#keptUndurable -= kept
       for (const entry of later) deliver(entry)
+      if (kept > 0) this.#clearSpill()
     })
   }
 
@@ -407,7 +436,7 @@ export class CommitQueue {
     if (error !== undefined) this.#unwritable?.(error)
     this.#busySince = null
     this.#refuseAdmissions()
-    this.#spill.keep(this.#queue)
+    this.#spill.keep([...this.#behind, ...this.#queue])
     this.#giveUpLate(this.#queue)
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => void this.#retryQueue(), outageRetryMs)
@@ -448,7 +477,7 @@ export class CommitQueue {
   /** Clears the spill file once all of it is durable in the database. */
   #clearSpill(): void {
     if (!this.#spill.used || this.#down || this.#keptUndurable > 0) return
-    if (this.#queue.some(({ kept }) => kept)) return
+    if ([...this.#behind, ...this.#queue].some(({ kept }) => kept)) return
     this.#spill.clear()
   }
 }

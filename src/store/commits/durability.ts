@@ -217,11 +217,11 @@ export class SpillKeeper {
   }
 
   /** Writes what the file has not got yet. */
-  keep(queue: readonly Entry[]): void {
+  keep(queue: readonly Kept[]): void {
     const target = this.#target
     if (!target) return
     for (const entry of queue) {
-      if (entry.kept || entry.record === null) continue
+      if (entry.kept || entry.record === null || entry.record === undefined) continue
       this.#used = true
       if (!succeeds(() => target.append(entry.record))) break
       entry.kept = true
@@ -348,19 +348,23 @@ export interface Decided<T> {
   readonly durable: Promise<void>
 }
 
+/** A command, as far as the spill file is concerned. */
+export interface Kept {
+  /** What the spill file keeps; null for what is kept in memory alone, undefined for an admission, which is refused. */
+  readonly record: unknown
+  /** Whether the spill file has it. */
+  kept: boolean
+}
+
 /** A command that waits, or was committed and waits for its answer. */
-export interface Entry {
+export interface Entry extends Kept {
   readonly need: NeededRows
   readonly run: () => unknown
   resolve: (value: never) => void
   reject: (error: unknown) => void
-  /** What the spill file keeps; null for what is kept in memory alone, undefined for an admission, which is refused. */
-  readonly record: unknown
   readonly queuedAt: number
   /** When its sync begins, if it is answered when it is decided, with a promise of its durability. */
   readonly early: Haste | undefined
-  /** Whether the spill file has it. */
-  kept: boolean
   outcome: { readonly value: unknown } | { readonly error: unknown } | null
 }
 

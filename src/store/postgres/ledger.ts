@@ -16,6 +16,8 @@ import { balanceOf, emptyWallet, loanPrefix } from '../../credits/wallet.ts'
 import { CommitQueue, endPatienceMs } from '../commits/commit-queue.ts'
 import type { StoreFigures } from '../../observe/call-log.ts'
 import { type GroupLimits, type QueueEvents, unavailable } from '../commits/durability.ts'
+import type { SpillFile } from '../commits/spill.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import {
   type AbandonedCall,
   type ClockParts,
@@ -23,6 +25,7 @@ import {
   LedgerClock,
   LedgerCore,
   type Lives,
+  type SpillRecord,
 } from '../ledger-core.ts'
 import { endedRecordOf, openRecordOf } from '../ledger-rows.ts'
 import type { Row } from '../schema.ts'
@@ -56,7 +59,7 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly onBegun?: () => Promise<void>
   /** Called with the owners of open calls, before it is asked which of them are dead. */
   readonly lookFor?: (owners: ReadonlySet<string>) => Promise<void>
-  /** Work that has to be durable before the end of a call that is given now; undefined where there is none. */
+  /** Work that has to be durable before the end of a call that is given now, which never rejects; undefined where there is none. */
   readonly before?: () => Promise<unknown> | undefined
   /** How long the end of a call waits for that before its caller gets an error, milliseconds; it is kept all the same. */
   readonly patienceMs?: number
@@ -90,8 +93,7 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
         conclude(need, run, record) {
           const before = given.before?.()
           if (!before) return group.conclude(need, run, record)
-          const done = before.then(() => group.conclude(need, run, record))
-          return patiently(given.patienceMs ?? endPatienceMs, done)
+          return patiently(given.patienceMs ?? endPatienceMs, group.conclude(need, run, record, before))
         },
       },
       written: group,
@@ -101,6 +103,30 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
       abandoned: (now) => read(parts, () => findAbandoned(parts, now)),
     })
     this.#parts = parts
+  }
+
+  /**
+   * Takes up what dead processes have left in these spill files, of which the first is this one's own from now on. What
+   * cannot be carried out is said to `refused`. Resolves when all else is in the database, or waits for it in the file.
+   */
+  async takeOver(
+    spills: readonly SpillFile[],
+    refused: (spill: SpillFile, record: SpillRecord, error: unknown) => void,
+  ): Promise<void> {
+    const [own] = spills
+    const left = spills.map((spill) => [spill, spill.read() as SpillRecord[]] as const)
+    if (own) this.#parts.group.spillTo(own)
+    for (const [spill, records] of left) {
+      let isWritten = true
+      const taken = records.map((record) =>
+        this.queue(record).catch((error: unknown) => {
+          if (error instanceof GatewayError && error.code === 'store_unavailable') isWritten = false
+          else refused(spill, record, error)
+        }),
+      )
+      await Promise.all(taken)
+      if (records.length > 0 && isWritten) spill.clear()
+    }
   }
 
   now(): number {

@@ -3,7 +3,8 @@
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { oneAtATime } from '../audits.ts'
 import { LongReports } from '../long-reports.ts'
-import { clockMessage, defaultClockBackMs } from '../ledger-core.ts'
+import type { SpillFile } from '../commits/spill.ts'
+import { clockMessage, defaultClockBackMs, type SpillRecord } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlIdentities } from '../sql/identity-store.ts'
 import { SqlDirectory } from '../sql/directory.ts'
@@ -39,6 +40,10 @@ export interface PostgresOptions {
   readonly clock: () => number
   /** The name in holds of this process, used once. */
   readonly owner?: string
+  /** Where ends of calls wait while the server is away, first of this process; the others are of dead ones. */
+  readonly spills?: readonly SpillFile[]
+  /** Called with what a spill file has and cannot be carried out. */
+  readonly refused?: (spill: SpillFile, record: SpillRecord, error: unknown) => void
   /** The name of a process that was seen to end: nobody waits until it has shown no sign of life for long enough. */
   readonly succeeds?: string | undefined
   /** Whether a call is in flight in this process. None is, if left out. */
@@ -102,6 +107,8 @@ export async function openOnPostgres(
     lost: options.lost,
     before: () => tables.ordered,
   }).catch(giveUp)
+  // Before its calls are ended: what they have cost is known.
+  await ledger.takeOver(options.spills ?? [], options.refused ?? (() => undefined))
   if (options.succeeds !== undefined) await peers.bury(options.succeeds)
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare

@@ -3,10 +3,12 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { creditsOf, postAs, runJson } from '../../support/call-gateway.ts'
 import { type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
 import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
+import { CutProxy } from '../../support/cut-proxy.ts'
 import { authority, describeOnPostgres, emptyDatabase } from '../../support/postgres.ts'
 import { runWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
@@ -22,6 +24,8 @@ const priceOf = (prompt: number, completion: number) => (prompt + completion * 2
 let mock: MockProvider
 let paced: Provider
 let lab: Lab
+/** Between the processes and their database. */
+let between: CutProxy
 
 function isAlive(pid: number): boolean {
   try {
@@ -84,14 +88,16 @@ describeOnLinux('two processes of one gateway', () => {
       Array.from({ length: words }, () => 'word '),
       20,
     )
-    const url = (await emptyDatabase('processes')).replace('127.0.0.1', 'localhost')
+    const url = new URL(await emptyDatabase('processes'))
+    between = new CutProxy(Number(url.port))
+    url.host = `localhost:${between.port}`
     lab = await startLab(
       {
         providers: { mock: mock.url, paced: paced.url },
         models: { 'mock/m': ['mock/m'], 'paced/m': ['paced/m'] },
         settings: {
           server: { processes: 2 },
-          store: { url, ca: authority },
+          store: { url: url.href, ca: authority },
           ledger: { sweep_ms: 100 },
         },
       },
@@ -101,6 +107,7 @@ describeOnLinux('two processes of one gateway', () => {
   afterAll(async () => {
     await lab?.weir.kill()
     await lab?.weir.stop()
+    between?.stop()
     await mock.stop()
     paced.stop()
   })
@@ -208,6 +215,38 @@ describeOnLinux('two processes of one gateway', () => {
     expect(used).toBeLessThanOrEqual(streams.length * priceOf(12, words) + 1e-9)
     await until(() => served().length === 3, 9_000)
     expect(served().at(-1)!.number).toBe(first!.number)
+    expect(await audit()).toBe(0)
+  })
+
+  test('what a call has cost while the database was away is charged, though its process is killed', async () => {
+    const before = Number((await creditsOf(lab.weir)).total_used)
+    const streams = await begin(2)
+    between.carriage = 'lose-requests'
+    between.cut()
+    // Its last words are passed on when its charge is certain.
+    const endings = Promise.all(streams.map(endOf))
+    const spillOf = (number: number) =>
+      readFileSync(join(lab.weir.dataDir, `settles.${number}.spill`), 'latin1')
+    // One that is empty begins with a zero.
+    const settles = () =>
+      [1, 2]
+        .map(spillOf)
+        .filter((text) => !text.startsWith('\0'))
+        .flatMap((text) => text.match(/"kind":"settle"/g) ?? [])
+    await until(() => settles().length === streams.length, 9_000)
+    const alive = served().filter(({ pid }) => isAlive(pid))
+    expect(alive).toHaveLength(2)
+    for (const { pid } of alive) process.kill(pid, 'SIGKILL')
+    await endings
+    between.carriage = 'pass'
+    const { total_used } = await until(
+      () => creditsOf(lab.weir).catch(() => ({ held: '', total_used: '' })),
+      ({ held }) => held === '0',
+      20_000,
+    )
+    expect(Number(total_used) - before).toBeCloseTo(streams.length * priceOf(12, words), 12)
+    await until(() => served().filter(({ pid }) => isAlive(pid)).length === 2, 20_000)
+    expect(settles()).toEqual([])
     expect(await audit()).toBe(0)
   })
 

@@ -9,7 +9,7 @@ import { openStore, StoreOpenError, type Store } from '../../../src/store/open.t
 import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
 import { defaultGroupLimits } from '../../../src/store/commits/durability.ts'
 import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
-import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
+import { SpillFile } from '../../../src/store/commits/spill.ts'
 import { grantOf, holdOf, noon, servedBySim, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { forge, forgeries } from './forgeries.ts'
@@ -245,7 +245,7 @@ describe('the spill file', () => {
 
   test('leaves half of its room to the ends of calls, however much progress the streams report', () => {
     const dataDir = freshDir()
-    const spill = new SpillFile(dataDir, noon, 8192)
+    const spill = new SpillFile(dataDir, noon, { bytes: 8192 })
     for (let n = 0; n < 100; n++) spill.append({ kind: 'checkpoint', command: { call: `stream${n}` } })
     spill.append({ kind: 'settle', command: settleOf('a', usd(1)) })
     expect(spill.read().at(-1)).toMatchObject({ kind: 'settle', command: { call: 'a' } })

@@ -13,8 +13,8 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { asideName, setAside } from '../database/sqlite.ts'
-import type { SpillTarget } from '../../commits/durability.ts'
+import { asideName, setAside } from '../sqlite/database/sqlite.ts'
+import type { SpillTarget } from './durability.ts'
 
 const defaultBytes = 4 * 1024 * 1024
 
@@ -31,8 +31,8 @@ export class SpillFile implements SpillTarget {
   #movedAside: string | null = null
 
   /** `now`, in milliseconds since 1970, is for the name of what has to be set aside. */
-  constructor(dataDir: string, now: number, bytes = defaultBytes) {
-    this.#path = join(dataDir, 'settles.spill')
+  constructor(dataDir: string, now: number, { name = 'settles.spill', bytes = defaultBytes } = {}) {
+    this.#path = join(dataDir, name)
     this.#now = now
     if (statSync(this.#path, { throwIfNoEntry: false })?.isDirectory())
       this.#movedAside = setAside(this.#path, now)
@@ -96,7 +96,7 @@ export class SpillFile implements SpillTarget {
     // The zeros behind it end the list even where an older, longer list has left its tail.
     const bytes = Buffer.concat([body, Buffer.alloc(headerBytes)])
     if (writeSync(this.#file, bytes, 0, bytes.length, this.#end) < bytes.length)
-      throw new Error('settles.spill took a part of a record')
+      throw new Error('a spill file took a part of a record')
     this.#end += body.length
   }
 
@@ -133,7 +133,7 @@ function reserve(file: number, bytes: number): void {
   if (missing <= 0 || writeSync(file, new Uint8Array(missing), 0, missing, before) === missing) return
   ftruncateSync(file, before)
   closeSync(file)
-  throw new Error(`the disk has no room for the ${bytes} bytes of settles.spill`)
+  throw new Error(`the disk has no room for the ${bytes} bytes of a spill file`)
 }
 
 function existingOrNew(path: string): string {
