@@ -1,17 +1,21 @@
-// Weir beside other gateways in their leanest settings, which bill nothing: `bun bench/peers.ts [--peers portkey,litellm]
-// [--peer FILE]... [--rounds 4]`. What npm or PyPI has is fetched into a folder that is removed at the end; any other is
+// Weir beside other gateways in their leanest settings, which bill nothing: `bun bench/peers.ts [--peers
+// portkey,tensorzero,litellm] [--peer FILE]... [--rounds 4] [--only CELL]`. What npm or PyPI has is fetched into a folder that is removed at the end; any other is
 // described by a JSON file of the shape of `Peer`. Each has core 0 in its turn, load and provider share core 1. Ratios
-// are Weir's throughput of the peer's, and its median latency less the peer's, in paired rounds.
+// are Weir's throughput of the peer's, its processor time of a call of the peer's, and its median latency less the peer's,
+// in paired rounds. Every answer is checked while it is measured.
 
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { freePort, startWeir } from '../test/support/run-weir.ts'
 import { tempDir } from '../test/support/tmp.ts'
+import { conversations, tools, turnOf } from './agents.ts'
 import { configuration } from './configuration.ts'
-import { gatewayCore, otherCore, residentMb, startScript } from './processes.ts'
+import type { OpenFigures, OpenLoad } from './open-loop.ts'
+import { cpuMicros, gatewayCore, otherCore, residentMb, startScript } from './processes.ts'
 import { median, spread } from './statistics.ts'
-import { drive, type Figures } from './wrk.ts'
+import { another, drive, type Expected } from './wrk.ts'
 
 /**
  * Its texts may say `{port}`, `{upstream}` (the origin of the provider), `{folder}` (a fresh one, its own) and `{bun}`
@@ -27,6 +31,8 @@ const Peer = z.strictObject({
   env: z.record(z.string(), z.string()).default({}),
   headers: z.record(z.string(), z.string()).default({}),
   model: z.string(),
+  /** It chooses its own port, and prints the base URL of its chat completions. */
+  printsUrl: z.boolean().default(false),
 })
 type Peer = z.output<typeof Peer>
 
@@ -49,6 +55,40 @@ const known: readonly z.input<typeof Peer>[] = [
     env: { NODE_ENV: 'production' },
     headers: { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': '{upstream}/v1' },
     model: 'fixed',
+  },
+  {
+    // The package for Python has the whole gateway in it, and starts it in its process.
+    name: 'tensorzero',
+    install: [
+      ['python3', '-m', 'venv', '{folder}/venv'],
+      ['{folder}/venv/bin/pip', 'install', '--quiet', 'tensorzero', 'openai'],
+    ],
+    files: {
+      'tensorzero.toml': `
+[gateway]
+observability.enabled = false
+[models.fixed]
+routing = ["bench"]
+[models.fixed.providers.bench]
+type = "openai"
+model_name = "fixed"
+api_base = "{upstream}/v1/"
+api_key_location = "none"
+`,
+      'start.py': `
+import time
+from openai import OpenAI
+from tensorzero import patch_openai_client
+client = patch_openai_client(OpenAI(api_key="bench"), config_file="{folder}/tensorzero.toml", async_setup=False)
+print(client.base_url, flush=True)
+while True:
+    time.sleep(3600)
+`,
+    },
+    command: ['{folder}/venv/bin/python', '{folder}/start.py'],
+    env: { RUST_LOG: 'error' },
+    model: 'tensorzero::model_name::fixed',
+    printsUrl: true,
   },
   {
     name: 'litellm',
@@ -83,10 +123,14 @@ const { values: flags } = parseArgs({
     peer: { type: 'string', multiple: true, default: [] },
     rounds: { type: 'string', default: '4' },
     seconds: { type: 'string', default: '3' },
+    rate: { type: 'string', default: '500' },
+    only: { type: 'string', default: '' },
   },
 })
 const [rounds, seconds] = [Number(flags.rounds), Number(flags.seconds)]
 const startTimeoutMs = 120_000
+/** At most this long for each cell. */
+const warmUpSeconds = 12
 
 interface Subject {
   readonly name: string
@@ -98,13 +142,44 @@ interface Subject {
   stop(): Promise<void>
 }
 
-const cells = [
-  { name: 'whole', stream: false, connections: 32 },
-  { name: 'whole', stream: false, connections: 1 },
-  { name: 'stream', stream: true, connections: 32 },
-  { name: 'stream', stream: true, connections: 1 },
-]
-type Cell = (typeof cells)[number]
+interface Cell {
+  readonly name: string
+  readonly stream: boolean
+  readonly connections: number
+  readonly prompt: object
+  /** Calls that fall due by themselves, instead of connections that ask as fast as they are answered. */
+  readonly perSecond?: number
+}
+
+const short = { messages: [{ role: 'user', content: 'Say something about the river, please.' }] }
+const small = { prompt: short, connections: 32 }
+const agent = { stream: false, connections: 8 }
+const cells: readonly Cell[] = [
+  { ...small, name: 'whole', stream: false },
+  { ...small, name: 'whole, alone', stream: false, connections: 1 },
+  { ...small, name: 'stream', stream: true },
+  { ...small, name: 'stream, alone', stream: true, connections: 1 },
+  { ...agent, name: '200 kB, new', prompt: turnOf(200_000, another) },
+  { ...agent, name: '200 kB, again', prompt: turnOf(200_000, 'Be brief.') },
+  { ...agent, name: '200 kB, streamed', stream: true, prompt: turnOf(200_000, 'Be brief.') },
+  { ...agent, name: '28 kB of tools', prompt: { ...turnOf(1_000, 'Be brief.'), tools } },
+  { ...agent, name: 'an agent after 10 turns', prompt: conversations.chat(10) },
+  { ...agent, name: 'an agent after 40 turns', prompt: conversations.chat(40) },
+  { ...small, name: 'whole, open loop', stream: false, perSecond: Number(flags.rate) },
+].filter(({ name }) => name.includes(flags.only))
+
+/** Every answer is looked at: the words of the provider are there, all of them, and the end. */
+const expected: Readonly<Record<'whole' | 'stream', readonly Expected[]>> = {
+  whole: [
+    { text: `"content":"${'word '.repeat(40).trim()}"`, times: 1 },
+    { text: '"finish_reason":"stop"', times: 1 },
+  ],
+  stream: [
+    { text: '"content":"word "', times: 97 },
+    { text: '"finish_reason":"stop"', times: 1 },
+    { text: '[DONE]', times: 1 },
+  ],
+}
 
 const upstream = await startScript(otherCore, 'upstream.ts')
 const subjects: Subject[] = []
@@ -171,7 +246,7 @@ async function start(peer: Peer): Promise<Subject> {
     stdout: Bun.file(folder.join('output')),
     stderr: Bun.file(folder.join('errors')),
   })
-  const subject = {
+  const subject: Subject & { url: string } = {
     name: peer.name,
     pid: child.pid,
     url: `http://127.0.0.1:${port}/v1/chat/completions`,
@@ -185,6 +260,7 @@ async function start(peer: Peer): Promise<Subject> {
     },
   }
   try {
+    if (peer.printsUrl) subject.url = `${await printedUrl(folder.join('output'), child)}chat/completions`
     await answering(subject, child)
   } catch (error) {
     const said = readFileSync(folder.join('output'), 'utf8') + readFileSync(folder.join('errors'), 'utf8')
@@ -192,6 +268,16 @@ async function start(peer: Peer): Promise<Subject> {
     throw new Error(`${peer.name} did not start:\n${said.slice(-2_000)}`, { cause: error })
   }
   return subject
+}
+
+async function printedUrl(output: string, child: Bun.Subprocess): Promise<string> {
+  const deadline = performance.now() + startTimeoutMs
+  while (child.exitCode === null && performance.now() < deadline) {
+    const url = /http:\/\/127\.0\.0\.1:\d+\S*/.exec(readFileSync(output, 'utf8'))?.[0]
+    if (url !== undefined) return url
+    await Bun.sleep(200)
+  }
+  throw new Error('it printed no URL')
 }
 
 /** Waits until it answers a call, whole. */
@@ -205,7 +291,7 @@ async function answering(subject: Subject, child: Bun.Subprocess): Promise<void>
         authorization: `Bearer ${subject.key}`,
         'content-type': 'application/json',
       },
-      body: JSON.stringify(bodyOf(subject, false)),
+      body: JSON.stringify(bodyOf(subject, { stream: false, prompt: short })),
     }).catch(() => undefined)
     const text = await answer?.text()
     if (answer?.ok && text?.includes('"choices"')) return
@@ -215,57 +301,103 @@ async function answering(subject: Subject, child: Bun.Subprocess): Promise<void>
   }
 }
 
-function bodyOf({ model }: Subject, stream: boolean): object {
+function bodyOf(
+  { model }: Pick<Subject, 'model'>,
+  { stream, prompt }: Pick<Cell, 'stream' | 'prompt'>,
+): object {
   return {
     model,
-    messages: [{ role: 'user', content: 'Say something about the river, please.' }],
+    ...prompt,
     max_tokens: 128,
     ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
   }
 }
 
-async function run(subject: Subject, { stream, connections }: Cell): Promise<Figures> {
+interface Sample {
+  readonly perSecond: number
+  readonly p50: number
+  readonly p99: number
+  /** Of an open loop alone. */
+  readonly p999?: number
+  /** Processor time of a call, microseconds. */
+  readonly cpu: number
+}
+
+async function run(subject: Subject, cell: Cell): Promise<Sample> {
+  const before = cpuMicros(subject.pid)
+  const { calls, failures, ...figures } =
+    cell.perSecond === undefined
+      ? await closedLoop(subject, cell)
+      : await openLoop(subject, cell, cell.perSecond)
+  if (failures > 0) throw new Error(`${failures} answers of ${subject.name} failed (${cell.name})`)
+  return { ...figures, cpu: (cpuMicros(subject.pid) - before) / calls }
+}
+
+async function closedLoop(subject: Subject, cell: Cell) {
   const { url, key, headers } = subject
-  const figures = await drive({
-    url,
-    key,
-    headers,
-    body: bodyOf(subject, stream),
-    connections,
-    pauseMs: 0,
-    seconds,
+  const body = bodyOf(subject, cell)
+  const { connections } = cell
+  const right = expected[cell.stream ? 'stream' : 'whole']
+  const figures = await drive({ url, key, headers, body, connections, pauseMs: 0, seconds, expected: right })
+  return { ...figures, calls: figures.perSecond * seconds }
+}
+
+async function openLoop(subject: Subject, cell: Cell, perSecond: number) {
+  const load: OpenLoad = {
+    url: subject.url,
+    headers: {
+      ...subject.headers,
+      authorization: `Bearer ${subject.key}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify(bodyOf(subject, cell)),
+    perSecond,
+    seconds: seconds * 2,
+    expected: expected[cell.stream ? 'stream' : 'whole'],
+  }
+  const script = resolve(import.meta.dir, 'open-loop.ts')
+  const child = Bun.spawn(['taskset', '-c', otherCore, process.execPath, script, JSON.stringify(load)], {
+    env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '8192', BUN_OPTIONS: '--no-orphans' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
   })
-  if (figures.failures > 0) throw new Error(`${figures.failures} answers of ${subject.name} failed`)
-  return figures
+  const figures = JSON.parse(await new Response(child.stdout).text()) as OpenFigures
+  return { ...figures, perSecond: figures.calls / load.seconds }
 }
 
 async function compare(): Promise<void> {
   const [ours, ...peers] = subjects
   if (!ours) return
   // Until the compilers have done most of their work, by calls: a slow one has made fewer in the same time.
+  const warming = cells.filter(({ connections, perSecond }) => connections > 1 && perSecond === undefined)
   for (const subject of subjects)
-    for (const cell of cells.filter(({ connections }) => connections > 1))
-      for (let calls = 0, spent = 0; calls < 16_000 && spent < 24; spent += seconds)
+    for (const cell of warming)
+      for (let calls = 0, spent = 0; calls < 16_000 && spent < warmUpSeconds; spent += seconds)
         calls += (await run(subject, cell)).perSecond * seconds
   for (const cell of cells) {
-    const measured = new Map(subjects.map((subject) => [subject, [] as Figures[]]))
+    const measured = new Map(subjects.map((subject) => [subject, [] as Sample[]]))
     for (let round = 0; round < rounds; round++)
       for (const subject of round % 2 === 0 ? subjects : subjects.toReversed())
         measured.get(subject)!.push(await run(subject, cell))
-    console.log(`\n${cell.name}, ${cell.connections} connection(s)`)
-    for (const [subject, figures] of measured) {
-      const [rate, p50, p99] = (['perSecond', 'p50', 'p99'] as const).map((each) =>
-        median(figures.map((one) => one[each])),
-      )
+    console.log(
+      `\n${cell.name}${cell.perSecond ? `, ${cell.perSecond}/s` : `, ${cell.connections} connection(s)`}`,
+    )
+    for (const [subject, samples] of measured) {
+      const of = (figure: (sample: Sample) => number) => median(samples.map(figure))
+      const tail = cell.perSecond ? `, p99.9 ${of(({ p999 = 0 }) => p999).toFixed(2)} ms` : ''
       console.log(
-        `  ${subject.name}: ${rate!.toFixed(0)}/s, p50 ${p50!.toFixed(2)} ms, p99 ${p99!.toFixed(2)} ms, ${residentMb(subject.pid).toFixed(0)} MB`,
+        `  ${subject.name}: ${of((each) => each.perSecond).toFixed(0)}/s, p50 ${of((each) => each.p50).toFixed(2)} ms, p99 ${of((each) => each.p99).toFixed(2)} ms${tail}, ${of((each) => each.cpu).toFixed(0)} µs a call, ${residentMb(subject.pid).toFixed(0)} MB`,
       )
     }
     for (const peer of peers) {
       const pairs = measured.get(ours)!.map((one, at) => [one, measured.get(peer)![at]!] as const)
-      const rates = spread(pairs.map(([one, other]) => one.perSecond / other.perSecond))
+      const ratio = (of: (sample: Sample) => number) =>
+        spread(pairs.map(([one, other]) => of(one) / of(other)))
       const added = spread(pairs.map(([one, other]) => one.p50 - other.p50))
-      console.log(`  weir of ${peer.name}: throughput × ${rates}, p50 ${added} ms over`)
+      console.log(
+        `  weir of ${peer.name}: throughput × ${ratio((each) => each.perSecond)}, processor time × ${ratio((each) => each.cpu)}, p50 ${added} ms over`,
+      )
     }
   }
 }

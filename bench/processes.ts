@@ -53,13 +53,20 @@ export function residentMb(pid: number): number {
 /** Threads of the compiler: what they do ends once the program is warm, and takes longer the larger it is. */
 const compiling = /^(JITWorker|JSCWarmUp)/
 
-/** Processor time that a process has used so far, in microseconds: all its threads but those that compile. */
+/**
+ * Processor time that a process has used so far, in microseconds: all its threads but those that compile. What threads
+ * had used that have ended since is not in it, so a difference may come out too small.
+ */
 export function cpuMicros(pid: number): number {
   let nanoseconds = 0
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
     const folder = `/proc/${pid}/task/${thread}`
-    if (compiling.test(readFileSync(`${folder}/comm`, 'utf8'))) continue
-    nanoseconds += Number(readFileSync(`${folder}/schedstat`, 'utf8').split(' ')[0])
+    try {
+      if (compiling.test(readFileSync(`${folder}/comm`, 'utf8'))) continue
+      nanoseconds += Number(readFileSync(`${folder}/schedstat`, 'utf8').split(' ')[0])
+    } catch {
+      // It has ended meanwhile.
+    }
   }
   return nanoseconds / 1000
 }

@@ -18,6 +18,21 @@ export interface Load {
    * equal ones all connections would ask at the same moment, over and over.
    */
   readonly pauseMs: number
+  /** What each answer has to hold; not looked at without it, which spares the driver time. */
+  readonly expected?: readonly Expected[]
+}
+
+/** How often something stands in an answer: a text in which a space after a colon may be missing. */
+export interface Expected {
+  readonly text: string
+  readonly times: number
+}
+
+/** What of an answer is not as expected. */
+export function faultIn(answer: string, expected: readonly Expected[]): string | undefined {
+  const close = answer.replaceAll('": ', '":')
+  const found = expected.find(({ text, times }) => close.split(text).length - 1 !== times)
+  return found && `${JSON.stringify(found.text)} is not there ${found.times} time(s)`
 }
 
 export interface Figures {
@@ -81,6 +96,31 @@ function request()
 end`
 }
 
+/** The pattern of an expected text. */
+function patternOf(text: string): string {
+  return text.replaceAll(/[^\w\s":]/g, '%$&').replaceAll('":', '":%s*')
+}
+
+function checkOf(expected: readonly Expected[]): string {
+  const checks = expected.map(
+    ({ text, times }) =>
+      `  if countOf(body, ${JSON.stringify(patternOf(text))}) ~= ${times} then return false end`,
+  )
+  return `
+function countOf(body, pattern)
+  local count = 0
+  for _ in body:gmatch(pattern) do count = count + 1 end
+  return count
+end
+function isRight(body)
+${checks.join('\n')}
+  return true
+end
+function response(status, headers, body)
+  if status == 200 and not isRight(body) then wrong = wrong + 1 end
+end`
+}
+
 function scriptOf(load: Load): string {
   // wrk counts a status above 399 as an error by itself, and nothing else.
   return `
@@ -92,10 +132,14 @@ ${Object.entries(load.headers ?? {})
   .map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`)
   .join('\n')}
 ${load.pauseMs > 0 ? `function delay() return math.floor(-${load.pauseMs} * math.log(1 - math.random()) + 0.5) end` : ''}
+${load.expected === undefined ? '' : checkOf(load.expected)}
+local driver
+wrong = 0
+function setup(thread) driver = thread end
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format("FIGURES %d %d %d %d %d\\n", summary.requests, summary.duration,
-    latency:percentile(50), latency:percentile(99), e.status + e.connect + e.read + e.write + e.timeout))
+    latency:percentile(50), latency:percentile(99), e.status + e.connect + e.read + e.write + e.timeout + driver:get("wrong")))
 end
 `
 }
