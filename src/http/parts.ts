@@ -1,7 +1,7 @@
 // What the routes depend on.
 
 import type { Awaitable } from '../async/async.ts'
-import type { Callers, LiveCall } from '../chat/in-flight.ts'
+import type { Callers, LiveCall } from '../chat/call.ts'
 import type { AnswerFigures, Health, ProviderHealth } from '../chat/routing/health.ts'
 import type { AddressRules } from '../chat/upstream/lower.ts'
 

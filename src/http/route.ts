@@ -10,7 +10,7 @@ import {
   renderError,
   retryHeaders,
 } from '../errors/errors.ts'
-import { wireError } from '../protocols/gemini/inbound/encode.ts'
+import { wireError } from '../protocols/gemini/inbound/inbound.ts'
 import type { Operation } from './docs/operation.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
 import { networkOf, requireWithin } from '../accounts/identity/network.ts'

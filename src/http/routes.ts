@@ -47,19 +47,17 @@ import {
   callGemini,
   callGeminiBare,
   callGeminiV1,
-  listGeminiModels,
-  showGeminiModel,
-} from './v1/gemini-routes.ts'
-import { countMessageTokens, createMessage, refuseMessages } from './v1/messages.ts'
-import {
   createInteraction,
   createInteractionV1,
   deleteInteraction,
   deleteInteractionV1,
   getInteraction,
   getInteractionV1,
+  listGeminiModels,
   refuseInteraction,
-} from './v1/interactions-routes.ts'
+  showGeminiModel,
+} from './v1/google-routes.ts'
+import { countMessageTokens, createMessage, refuseMessages } from './v1/messages.ts'
 import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
   cancelResponse,
@@ -152,7 +150,7 @@ const adminApi: Route['handle'] = async (parts, call) =>
 const scimApi: Route['handle'] = async (parts, call) => (await import('./scim/api.ts')).scimApi(parts, call)
 const documentation: Route['handle'] = (parts, { request }) =>
   freely(parts, request, async () => {
-    const { adminOperations, consoleOperations } = await import('./docs/openapi-console.ts')
+    const { adminOperations, consoleOperations } = await import('./docs/openapi.ts')
     return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleOperations, ...adminOperations])
   })
 

@@ -94,3 +94,89 @@ export abstract class EventParser<WireEvent> implements StreamParser {
     this.finish(errorEvent(fault('broken', message)))
   }
 }
+
+// A stream parser that goes from one state to the next.
+
+/** How a protocol writes a frame with one piece of text, which makes one event. */
+export interface TextFrames<State> {
+  /** The JSON directly before the text, quote included. */
+  readonly opening: string
+  /** The state after further text. */
+  readonly after: (state: State, text: string) => State
+  /** Keeps further text in what the states of the stream share. */
+  readonly collect?: (state: State, text: string) => void
+}
+
+/**
+ * The parser of one stream that begins in this state: `step` gives the state after a frame with the events of the
+ * frame, from nothing but the two; `end` the events that the end of the body stands for. With `texts`, frames that
+ * differ from the one before only in their text are not parsed.
+ */
+export function stateParser<State extends object>(
+  initial: State,
+  step: (state: State, frame: Frame) => readonly [State, readonly ChatEvent[]],
+  end: (state: State) => readonly ChatEvent[],
+  texts?: TextFrames<State>,
+): StreamParser {
+  return new StateParser(initial, step, end, texts)
+}
+
+class StateParser<State extends object> implements StreamParser {
+  readonly #step: (state: State, frame: Frame) => readonly [State, readonly ChatEvent[]]
+  readonly #end: (state: State) => readonly ChatEvent[]
+  readonly #texts: TextFrames<State> | undefined
+  readonly #runs = new TextRuns()
+  #state: State
+
+  constructor(
+    initial: State,
+    step: (state: State, frame: Frame) => readonly [State, readonly ChatEvent[]],
+    end: (state: State) => readonly ChatEvent[],
+    texts: TextFrames<State> | undefined,
+  ) {
+    this.#state = initial
+    this.#step = step
+    this.#end = end
+    this.#texts = texts
+  }
+
+  push(frame: Frame): readonly ChatEvent[] {
+    const before = this.#state
+    const [next, events] = this.#step(before, frame)
+    this.#state = next
+    if (this.#texts) this.#learn(this.#texts, before, frame, events)
+    return events
+  }
+
+  end(): readonly ChatEvent[] {
+    return this.#end(this.#state)
+  }
+
+  texts(received: string, at: number): Texts | undefined {
+    const run = this.#runs.at(received, at)
+    if (run === undefined || this.#texts === undefined) return undefined
+    this.#texts.collect?.(this.#state, run.content)
+    this.#state = this.#texts.after(this.#state, run.content)
+    return run
+  }
+
+  /** A frame can be the pattern of others if all it did was to add its text. */
+  #learn(
+    { opening, after }: TextFrames<State>,
+    before: State,
+    frame: Frame,
+    events: readonly ChatEvent[],
+  ): void {
+    const [event] = events
+    if (events.length === 1 && event?.kind === 'text-delta' && equal(after(before, event.text), this.#state))
+      this.#runs.learn(frame, event.choice, event.text, opening)
+    else if (this.#state !== before) this.#runs.forget()
+  }
+}
+
+/** Whether two states have the same fields. */
+function equal<State extends object>(one: State, other: State): boolean {
+  if (one === other) return true
+  for (const name in one) if (one[name] !== other[name]) return false
+  return true
+}

@@ -5,7 +5,7 @@ import { outbound as bedrockConverse } from './bedrock-converse/outbound.ts'
 import { outbound as cohere } from './cohere/cohere.ts'
 import { outbound as gemini } from './gemini/outbound/outbound.ts'
 import { outbound as ollama } from './ollama/ollama.ts'
-import { outbound as openaiChat } from './openai-chat/outbound/outbound.ts'
+import { outbound as openaiChat } from './openai-chat/outbound/lower.ts'
 import { outbound as openaiResponses } from './openai-responses/outbound/outbound.ts'
 import type { Outbound, ProtocolId } from './protocol.ts'
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Account, ApiKey, Caller, Session } from '../../src/accounts/account.ts'
 import type { GroupStanding } from '../../src/accounts/group.ts'
-import { Callers } from '../../src/chat/in-flight.ts'
+import { Callers } from '../../src/chat/call.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 
 /** Accounts, keys and sessions that can be changed, by id. */

@@ -1,7 +1,6 @@
 // The parts of a chat with a real store and real rooms, for tests that serve calls without a server of ours.
 
-import { InFlight } from '../../src/chat/in-flight.ts'
-import type { ChatLimits, IncomingCall } from '../../src/chat/call.ts'
+import { type ChatLimits, type IncomingCall, InFlight } from '../../src/chat/call.ts'
 import type { ChatParts } from '../../src/chat/paid-call.ts'
 import { Health } from '../../src/chat/routing/health.ts'
 import { DeploymentUse } from '../../src/chat/routing/deployments.ts'

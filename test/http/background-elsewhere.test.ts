@@ -1,7 +1,7 @@
 // A response in the background that another gateway makes: followed, cancelled and deleted from here.
 
 import { expect, test } from 'bun:test'
-import { cancelInBackground, eventStream, shownInBackground } from '../../src/http/v1/responses-background.ts'
+import { cancelInBackground, eventStream, shownInBackground } from '../../src/http/v1/responses.ts'
 import { type BackgroundRecord, BackgroundResponses, Running } from '../../src/responses/background.ts'
 import { day, noon } from '../credits/support.ts'
 import { describeOnBoth } from '../support/both-databases.ts'

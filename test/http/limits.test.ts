@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { ApiKey, Caller } from '../../src/accounts/account.ts'
-import { InFlight, type Kind } from '../../src/chat/in-flight.ts'
+import { InFlight, type Kind } from '../../src/chat/call.ts'
 import { Limiter, type RequestLimits } from '../../src/http/intake/paid/limits.ts'
 import { codeIn, startLab } from '../chat/lab.ts'
 import { stillClock } from '../chat/support.ts'
@@ -31,7 +31,7 @@ function setUp(limits: Partial<RequestLimits>) {
   const enter = (who: Caller, stays = false, kind: Kind = 'real') => {
     const id = `req${++requests}`
     try {
-      limiter.enter(who, id, kind)
+      void limiter.enter(who, id, kind)
       if (!stays) limiter.leave(id)
       return 'in'
     } catch (error) {

@@ -4,8 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { parseJson } from '../../src/http/intake/read-body.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
-import { Prefixes } from '../../src/json/prefix.ts'
-import { scan, textAsItCame } from '../../src/json/scan.ts'
+import { Prefixes, scan, textAsItCame } from '../../src/json/scan.ts'
 
 const long = 'It runs to the sea, "as it always ran".\n'.repeat(500)
 

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
-import { closedSchema, rootObjectOf } from '../../src/protocols/claude/tool-schemas.ts'
+import { closedSchema, rootObjectOf } from '../../src/protocols/claude/tools.ts'
 import { outbound as gemini } from '../../src/protocols/gemini/outbound/outbound.ts'
 import { toSubset } from '../../src/protocols/gemini/schema-subset.ts'
 import { chat } from '../support/conversation.ts'

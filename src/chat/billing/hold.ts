@@ -29,8 +29,10 @@ import {
   type Abandoned,
   type ChatLimits,
   type FinalFigures,
+  type InFlight,
   leaseUntil,
   type Outcome,
+  ownerHint,
   type PaidCall,
   type StoppedBy,
   unservedOutcome,
@@ -44,7 +46,6 @@ import {
   measurePrompt,
   type SharedCounting,
 } from '../counting/token-counter.ts'
-import { type InFlight, ownerHint } from '../in-flight.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { DispatchFailed } from '../routing/dispatch.ts'
 import { routeNote } from '../routing/route.ts'

@@ -22,8 +22,8 @@ import {
   type FoundAddress,
   type Parts,
   visitAddresses,
+  withCacheMarks,
 } from '../../protocols/request/prompt-parts.ts'
-import { withCacheMarks } from '../../protocols/request/cache-marks.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { BudgetSpentError, ByteBudget } from '../../transport/bounded-body.ts'
 import { refuseUnpricedMedia } from '../billing/need.ts'

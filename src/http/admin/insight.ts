@@ -20,7 +20,7 @@ import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
 import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
-import { requestIdOf } from '../../protocols/openai-responses/inbound/encode.ts'
+import { requestIdOf } from '../../protocols/openai-responses/inbound/inbound.ts'
 import type { Found } from '../../observe/search.ts'
 import type { Page } from '../docs/operation.ts'
 import type {

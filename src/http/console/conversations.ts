@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { wholeAccount } from '../../accounts/account.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
+import { withoutEncrypted } from '../../protocols/openai-responses/inbound/inbound.ts'
 import type {
   ConversationChanges,
   ConversationRecord,

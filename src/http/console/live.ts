@@ -2,7 +2,7 @@
 
 import { sessionFault } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import type { LiveCall } from '../../chat/in-flight.ts'
+import type { LiveCall } from '../../chat/call.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log.ts'

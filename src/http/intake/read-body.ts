@@ -18,6 +18,7 @@ import {
   stringEnd,
 } from '../../json/json.ts'
 import {
+  type Prefixes,
   rememberSource,
   scan,
   type Scanned,
@@ -27,7 +28,6 @@ import {
   type ShapeLimits,
 } from '../../json/scan.ts'
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
-import type { Prefixes } from '../../json/prefix.ts'
 import type { FreeAnswer } from './paid/limits.ts'
 import { refuseByTags, tagsHeader } from './paid/tags.ts'
 

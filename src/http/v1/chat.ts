@@ -123,7 +123,7 @@ export const createDecision: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/decisions',
   handle: async (parts, call) => (await import('./decisions.ts')).serveDecision(parts, call),
-  operation: async () => (await import('./decisions-documentation.ts')).createDecision,
+  operation: async () => (await import('./decisions.ts')).createDecision,
 }
 
 // POST /v1/estimate: the body of a chat or of a response in, its price out; nothing is called,

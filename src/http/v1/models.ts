@@ -20,7 +20,7 @@ import { type FreeAnswer, freely } from '../intake/paid/limits.ts'
 import { decodePath } from '../intake/query.ts'
 import { compressible } from '../intake/read-body.ts'
 import type { RecentFigures, ServingParts } from '../parts.ts'
-import { listGeminiModels, showGeminiModel } from './gemini-routes.ts'
+import { listGeminiModels, showGeminiModel } from './google-routes.ts'
 import { refuseMessages } from './messages.ts'
 
 /** Longer search words are refused: no id is longer. */

@@ -1,13 +1,13 @@
 // GET /v1/responses as a WebSocket (platform.openai.com/docs/guides/websocket-mode): each `response.create` is a request
 // of the same pipeline as POST /v1/responses, and its frames are the events of that stream.
 
-import type { RunningCaller } from '../../chat/in-flight.ts'
+import type { RunningCaller } from '../../chat/call.ts'
 import { shuttingDown } from '../../chat/routing/fault-error.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { asGatewayError, GatewayError, renderError } from '../../errors/errors.ts'
 import { isObject } from '../../protocols/lenient.ts'
 import { encodeFrame } from '../../protocols/framing/sse.ts'
-import { queuedResponse } from '../../protocols/openai-responses/inbound/encode.ts'
+import { queuedResponse } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { checkedRequest } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam, unsupportedParam } from '../../protocols/request/fields.ts'
 import { framesOf, ownRequest } from '../intake/own-request.ts'

@@ -25,8 +25,7 @@ import {
   unansweredIds,
 } from '../claude/content-blocks.ts'
 import { answerTool, reasoningFormat, thinkingOf, traitsOf } from '../claude/models.ts'
-import { answerToolFor, argumentsSchema, closedSchema, warnOfDescribed } from '../claude/tool-schemas.ts'
-import { ToolIds } from '../claude/tools.ts'
+import { answerToolFor, argumentsSchema, closedSchema, ToolIds, warnOfDescribed } from '../claude/tools.ts'
 import { entryOf, isObject } from '../lenient.ts'
 import {
   allowedFunctions,

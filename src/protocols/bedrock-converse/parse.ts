@@ -10,7 +10,7 @@ import {
   type Usage,
   withUncounted,
 } from '../../conversation/usage.ts'
-import { BlockParser } from '../claude/block-parser.ts'
+import { BlockParser } from '../claude/content-blocks.ts'
 import { reasoningFormat } from '../claude/models.ts'
 import { errorEvent, fault, faultOfException } from '../faults.ts'
 import { exceptionIn } from '../framing/aws-event-stream.ts'

@@ -35,7 +35,7 @@ import {
 import { withinLimits } from '../names.ts'
 import { embeddings } from '../openai/embeddings.ts'
 import type { Outbound, StreamParser, Target } from '../protocol.ts'
-import { stateParser } from '../state-parser.ts'
+import { stateParser } from '../event-parser.ts'
 
 /** Settings for an Ollama server. */
 export interface OllamaQuirks {

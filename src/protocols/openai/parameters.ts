@@ -11,7 +11,7 @@ import type {
   Sampling,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { rootObjectOf } from '../claude/tool-schemas.ts'
+import { rootObjectOf } from '../claude/tools.ts'
 import { asksNothing, joinWarnings, noWarnings, type Warning, withoutUndefined } from '../lowering.ts'
 import type { Target } from '../protocol.ts'
 

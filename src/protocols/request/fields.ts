@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { JsonObject, Message } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isRaw, type RawInteger } from '../../json/json.ts'
-import { isSettled } from '../../json/prefix.ts'
+import { isSettled } from '../../json/scan.ts'
 import { isObject } from '../lenient.ts'
 import type { Warning } from '../lowering.ts'
 

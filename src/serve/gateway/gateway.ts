@@ -1,7 +1,7 @@
 // The gateway without its process: it provides `fetch` and does not listen; store and clock are parameters.
 
 import { KeyLeaks } from '../../accounts/key-leaks.ts'
-import { InFlight } from '../../chat/in-flight.ts'
+import { InFlight } from '../../chat/call.ts'
 import { shownSettings } from '../../config/config.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { HttpParts } from '../../http/parts.ts'

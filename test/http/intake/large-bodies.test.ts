@@ -1,6 +1,6 @@
 // Large request bodies are parsed a few at a time: each gets its turn, whatever becomes of those before it.
 
-import { Prefixes } from '../../../src/json/prefix.ts'
+import { Prefixes } from '../../../src/json/scan.ts'
 import { afterAll, beforeAll, describe, expect, mock, type Mock, spyOn, test } from 'bun:test'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { LargeBodies, largeBytes, readCall } from '../../../src/http/intake/read-body.ts'

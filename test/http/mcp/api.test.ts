@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Caller } from '../../../src/accounts/account.ts'
-import { Prefixes } from '../../../src/json/prefix.ts'
+import { Prefixes } from '../../../src/json/scan.ts'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
 import { ownApi } from '../../../src/http/mcp/mcp.ts'

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { closedSchema } from '../../../src/protocols/claude/tool-schemas.ts'
+import { closedSchema } from '../../../src/protocols/claude/tools.ts'
 import { outbound as claude } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { chat, user } from '../../support/conversation.ts'

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/lower.ts'
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { FrameRepair, repairWhole } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
 import { type Case, cases, framesOf } from '../../support/recordings.ts'

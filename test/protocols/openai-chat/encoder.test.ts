@@ -5,7 +5,7 @@ import { type ChatEvent, type ChatResult, collect } from '../../../src/conversat
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { GatewayError, renderError } from '../../../src/errors/errors.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/lower.ts'
 import { chatCompletion } from '../../../src/protocols/openai-chat/inbound/schema.ts'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'

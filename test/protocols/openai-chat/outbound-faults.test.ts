@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/lower.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { parseFrames } from '../../support/recordings.ts'
 import { targetOf } from './dialects.ts'

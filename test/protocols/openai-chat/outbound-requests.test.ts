@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Json, JsonObject } from '../../../src/conversation/request.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/lower.ts'
 import { isObject } from '../../../src/protocols/lenient.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { chatHosts, targetOf } from './dialects.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/lower.ts'
 import { defaultQuirks, type OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { usageOf } from '../../../src/protocols/openai/usage.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'

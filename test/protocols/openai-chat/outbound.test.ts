@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest, ContentPart, FunctionTool, Message } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/lower.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { chat } from '../../support/conversation.ts'

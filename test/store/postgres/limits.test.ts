@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { SQL } from 'bun'
 import { SignInLimits } from '../../../src/accounts/identity/sign-in-limits.ts'
 import { inTurn } from '../../../src/serve/gateway/tools.ts'
-import { InFlight } from '../../../src/chat/in-flight.ts'
+import { InFlight } from '../../../src/chat/call.ts'
 import { Limiter, type LimitedCaller, type RequestLimits } from '../../../src/http/intake/paid/limits.ts'
 import { PostgresLimits } from '../../../src/store/postgres/limits.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'

@@ -10,7 +10,7 @@ import {
   WindowLimit,
 } from '../../../accounts/identity/sign-in-limits.ts'
 import { atMost, type Awaitable } from '../../../async/async.ts'
-import type { InFlight, Kind } from '../../../chat/in-flight.ts'
+import type { InFlight, Kind } from '../../../chat/call.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { plural } from '../../../text/csv.ts'
 import { authenticateEither, type Authentication, type Site } from '../caller.ts'

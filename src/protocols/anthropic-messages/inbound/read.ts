@@ -27,7 +27,7 @@ import { detailOfWork } from '../../claude/tools.ts'
 import { isObject, present } from '../../lenient.ts'
 import { noWarnings, type Warn, type Warning, warnInto, warnOfCitations } from '../../lowering.ts'
 import type { ClientFields, PlacedMessage } from '../../request/fields.ts'
-import { readMark } from '../../request/cache-marks.ts'
+import { parts, type Place, readMark, wordsAt } from '../../request/prompt-parts.ts'
 import {
   declarationOf,
   declaredTools,
@@ -38,7 +38,6 @@ import {
   searchDeclaration,
   toolRefused,
 } from '../../request/gateway-tools.ts'
-import { parts, type Place, wordsAt } from '../../request/prompt-parts.ts'
 import { isGatewayBlock, isSearchBlock, readGatewayCall, readGatewayResult } from './encode.ts'
 import {
   checkedContent,

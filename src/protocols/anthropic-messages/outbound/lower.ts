@@ -39,11 +39,15 @@ import {
 import {
   answerToolFor,
   argumentsSchema,
+  begunWork,
   closedSchema,
+  isWork,
   rootObjectOf,
+  searchTools,
+  ToolIds,
   warnOfDescribed,
-} from '../../claude/tool-schemas.ts'
-import { begunWork, isWork, searchTools, ToolIds, workBlocks } from '../../claude/tools.ts'
+  workBlocks,
+} from '../../claude/tools.ts'
 import { entryOf, isObject, nonEmpty, parseToolJson } from '../../lenient.ts'
 import {
   asksNothing,

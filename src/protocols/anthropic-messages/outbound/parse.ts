@@ -11,7 +11,7 @@ import {
   type Usage,
   withUncounted,
 } from '../../../conversation/usage.ts'
-import { BlockParser } from '../../claude/block-parser.ts'
+import { BlockParser } from '../../claude/content-blocks.ts'
 import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork, searchItem } from '../../claude/tools.ts'
 import { errorEvent, fault, faultOfException, foreignFault, kindOfStatus } from '../../faults.ts'

@@ -17,7 +17,7 @@ import type {
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { atOnce, type Steps } from '../../../json/json.ts'
-import { rootObjectOf } from '../../claude/tool-schemas.ts'
+import { rootObjectOf } from '../../claude/tools.ts'
 import { entryOf, isObject, parseToolJson, present, withMissing } from '../../lenient.ts'
 import {
   ableTo,

@@ -30,8 +30,14 @@ import {
   searchDeclaration,
   selectorOf,
 } from '../../request/gateway-tools.ts'
-import { parts, wordsAt } from '../../request/prompt-parts.ts'
-import { markLast, readMark, readPartMark, type WireCacheControl } from '../../request/cache-marks.ts'
+import {
+  markLast,
+  parts,
+  readMark,
+  readPartMark,
+  type WireCacheControl,
+  wordsAt,
+} from '../../request/prompt-parts.ts'
 import {
   chatCompletionRequest,
   type ChatCompletionRequest,

@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/parameters.ts'
 import { costDetailsSchema } from '../../openai/usage.ts'
-import { cacheBreakpoint, cacheControl } from '../../request/cache-marks.ts'
+import { cacheBreakpoint, cacheControl } from '../../request/prompt-parts.ts'
 import { seed } from '../../request/fields.ts'
 import { gatewayShape } from '../../request/gateway-tools.ts'
 

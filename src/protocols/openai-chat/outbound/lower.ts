@@ -41,8 +41,13 @@ import {
   shownTools,
   withRootObjects,
 } from '../../openai/parameters.ts'
-import type { Prefill, Target } from '../../protocol.ts'
-import type { OpenAIChatQuirks } from './quirks.ts'
+import type { Outbound, Prefill, Target } from '../../protocol.ts'
+import { defaultQuirks, ignoredFields, type OpenAIChatQuirks } from './quirks.ts'
+import { embeddings } from '../../openai/embeddings.ts'
+import { nineLetters, withinLimits } from '../../names.ts'
+import { passthrough } from '../passthrough/passthrough.ts'
+import { plainWhole, streamParser, wholeEvents } from './parse.ts'
+import { faultOf } from '../../openai/fault.ts'
 
 export function lower(asked: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {
   const { quirks } = target
@@ -536,3 +541,26 @@ function searchFields({ webSearch }: ChatRequest, { webSearch: whose }: OpenAICh
     ...(typeof rest['recency'] === 'string' ? { search_recency_filter: rest['recency'] } : {}),
   }
 }
+
+// Chat completions, spoken to a provider. What its dialect is, its row says: see quirks.ts.
+
+export const outbound: Outbound<OpenAIChatQuirks> = withinLimits<OpenAIChatQuirks>(
+  {
+    id: 'openai-chat',
+    framing: 'sse',
+    auth: { kind: 'bearer' },
+    defaultQuirks,
+    inlinesUrls: false,
+    lower,
+    ownSearch,
+    prefill: prefillOf,
+    whole: (body, target) => wholeEvents(body, target.quirks),
+    plainWhole: (body, target) => plainWhole(body, target.quirks),
+    parser: (target, choices = 1) => streamParser(target, choices),
+    fault: (status, headers, body) => faultOf(status, headers, body),
+    ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
+    embeddings,
+    passthrough,
+  },
+  ({ quirks }, usual) => (quirks.toolCallIds === 'nine' ? { ...usual, calls: nineLetters } : usual),
+)

@@ -17,7 +17,7 @@ import {
 import { carriesError, faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
 import { failureOf, finishReasonOf, isReason, tierIn, usageIn } from '../../openai/usage.ts'
 import type { StreamParser, Target } from '../../protocol.ts'
-import { stateParser } from '../../state-parser.ts'
+import { stateParser } from '../../event-parser.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
 interface StreamState {

@@ -32,7 +32,7 @@ import {
   wordOf,
 } from '../../openai/usage.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
-import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/encode.ts'
+import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/inbound.ts'
 import {
   choiceIndex,
   citationsOf,

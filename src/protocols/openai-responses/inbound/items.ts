@@ -13,12 +13,18 @@ import type {
 } from '../../../conversation/request.ts'
 import { callIdIn, clientTools, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
 import { compactionAsked, summaryIn } from './compaction.ts'
-import { markLast, readMark, readPartMark, type WireCacheControl } from '../../request/cache-marks.ts'
+import {
+  isSealed,
+  markLast,
+  readMark,
+  readPartMark,
+  unseal,
+  type WireCacheControl,
+} from '../../request/prompt-parts.ts'
 import { isObject, present } from '../../lenient.ts'
 import { fileSource, mediaSource, readRun } from '../../openai/messages.ts'
 import type { PlacedMessage } from '../../request/fields.ts'
 import { Approvals, type PlacedItem } from '../../request/gateway-tools.ts'
-import { isSealed, unseal } from '../../request/prompt-parts.ts'
 import { type InputItem, type InputPart, kindOf, type KnownItem } from './schema.ts'
 import { type NameOf, nativeTool, offeredName, offeredTools, placedTools } from './tools.ts'
 

@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import type { CallForm, FunctionTool, JsonObject, ToolForm } from '../../../conversation/request.ts'
-import { readMark } from '../../request/cache-marks.ts'
+import { readMark } from '../../request/prompt-parts.ts'
 import { isObject, nonEmpty } from '../../lenient.ts'
 import { FreeNames } from '../../names.ts'
 import { clientTools, type ClientToolType, isClientToolType } from '../../openai/client-tools.ts'

@@ -1,18 +1,71 @@
-// Gemini's Interactions. Its handlers and schemas are loaded with their first caller.
+// Gemini's protocol. Its handlers and schemas are loaded with their first caller.
 
 import { authenticateEither } from '../intake/caller.ts'
 import type { ServingParts } from '../parts.ts'
-import { asCaller, type Identify, refusalIn, type Refuse, type Route } from '../route.ts'
+import { asCaller, type Identify, refusalIn, type Refuse, refuseGemini, type Route } from '../route.ts'
 import type { StoredResponses } from './responses.ts'
 
 /** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
 const byGoogleKey: Identify = (parts, request) => authenticateEither(request.headers, parts, 'x-goog-api-key')
 
+const errors = () => refuseGemini
+
+export const callGemini: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1beta/models/*',
+  handle: async (parts, call) => (await import('./gemini.ts')).callGemini(parts, call),
+  identify: byGoogleKey,
+  errors,
+  operation: async () => (await import('./gemini-documentation.ts')).callGemini,
+}
+
+/** Where Google's client libraries call from their third version on. */
+export const callGeminiV1: Route<ServingParts> = {
+  ...callGemini,
+  path: '/v1/models/*',
+  operation: async () => (await import('./gemini-documentation.ts')).callGeminiV1,
+}
+
+/** The AI SDK's provider for Google puts no `models/` before a name that has a slash. */
+export const callGeminiBare: Route<ServingParts> = {
+  method: 'POST',
+  path: '/v1beta/:provider/*',
+  handle: async (parts, call) => {
+    const { provider, '*': rest } = call.params
+    return (await import('./gemini.ts')).callGemini(parts, {
+      ...call,
+      params: { '*': `${provider}/${rest}` },
+    })
+  },
+  identify: byGoogleKey,
+  errors,
+  operation: async () => (await import('./gemini-documentation.ts')).callGeminiBare,
+}
+
+export const listGeminiModels: Route<ServingParts> = {
+  method: 'GET',
+  path: '/v1beta/models',
+  handle: async (parts, { request }) => (await import('./gemini.ts')).listGeminiModels(parts, request),
+  errors,
+  operation: async () => (await import('./gemini-documentation.ts')).listModels,
+}
+
+export const showGeminiModel: Route<ServingParts> = {
+  method: 'GET',
+  path: '/v1beta/models/*',
+  handle: async (parts, { request, params }) =>
+    (await import('./gemini.ts')).showGeminiModel(parts, request, params['*']!),
+  errors,
+  operation: async () => (await import('./gemini-documentation.ts')).showModel,
+}
+
+// Gemini's Interactions. Its handlers and schemas are loaded with their first caller.
+
 /** An error as the clients of interactions read it. */
 export const refuseInteraction: Refuse = refusalIn(({ error: { code, message, param, metadata } }) => ({
   error: { code, message, ...(param === null ? {} : { param }), metadata },
 }))
-const errors = () => refuseInteraction
+const interactionErrors = () => refuseInteraction
 
 export const createInteraction: Route<ServingParts> = {
   method: 'POST',
@@ -20,7 +73,7 @@ export const createInteraction: Route<ServingParts> = {
   handle: async (parts, call) =>
     (await import('./interactions.ts')).createInteraction(parts, call, refuseInteraction),
   identify: byGoogleKey,
-  errors,
+  errors: interactionErrors,
   operation: async () => (await import('./interactions-documentation.ts')).createInteraction,
 }
 
@@ -30,7 +83,7 @@ export const getInteraction: Route<StoredResponses> = {
   handle: async (parts, call) =>
     (await import('./interactions.ts')).showInteraction(parts, await call.caller(), call),
   identify: byGoogleKey,
-  errors,
+  errors: interactionErrors,
   operation: async () => (await import('./interactions-documentation.ts')).getInteraction,
 }
 
@@ -41,7 +94,7 @@ export const deleteInteraction: Route = {
     (await import('./interactions.ts')).deleteInteraction(parts, caller, call),
   ),
   identify: byGoogleKey,
-  errors,
+  errors: interactionErrors,
   operation: async () => (await import('./interactions-documentation.ts')).deleteInteraction,
 }
 
