@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { parseCsv } from '../../src/text/csv.ts'
-import { runJson } from '../support/call-gateway.ts'
+import { postAs, runJson } from '../support/call-gateway.ts'
 import { ConsoleClient } from '../support/console-client.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
@@ -111,6 +111,56 @@ test('people get accounts, groups and allowances, and a link; a second time only
     credits: { total_purchased: '7' },
   })
   expect((await runJson(weir, 'ledger', 'audit'))['ok']).toBe(true)
+})
+
+test('the API takes the same list, as a file or as its people, and says the same of it', async () => {
+  const { key } = await runJson<{ key: string }>(
+    weir,
+    'keys',
+    'create',
+    '--management',
+    '--account',
+    'owner@localhost',
+  )
+  const ask = async (body: object) => {
+    const answer = await postAs(`${weir.origin}/admin/v1/invitations/list`, key, body)
+    return {
+      status: answer.status,
+      ...((await answer.json()) as { data?: Invited[]; error?: { message: string } }),
+    }
+  }
+  const people = [
+    { email: 'emil@example.org', group: 'River, upper', role: 'admin', monthly_credit_usd: '4' },
+    { email: 'fritz@example.org' },
+  ]
+  const wrong = await ask({ people: [...people, { email: 'FRITZ@example.org', group: 'Nowhere' }] })
+  expect(wrong.status).toBe(400)
+  expect(wrong.error!.message).toContain('line 3: fritz@example.org stands in line 2 already')
+  expect(wrong.error!.message).toContain('line 3: there is no group "Nowhere"')
+  expect((await ask({})).status).toBe(400)
+  expect((await ask({ csv: 'address\na@example.org', people })).status).toBe(400)
+  expect((await ask({ csv: 'salary\n1' })).error!.message).toContain('not "salary"')
+  const { status, data } = await ask({ people })
+  expect(status).toBe(200)
+  expect(data!.map((row) => [row.address, row.state])).toEqual([
+    ['emil@example.org', 'opened'],
+    ['fritz@example.org', 'opened'],
+  ])
+  const again = await ask({
+    csv: 'email;team;role\nemil@example.org;River, upper;member\ngina@example.org;;',
+  })
+  expect(again.data!.map((row) => [row.address, row.state, row.url !== null])).toEqual([
+    ['emil@example.org', 'there', false],
+    ['gina@example.org', 'opened', true],
+  ])
+  expect((await new ConsoleClient(weir).follow(data![0]!.url!)).status).toBe(200)
+  const shown = await runJson<{ members: { email: string; role: string }[] }>(
+    weir,
+    'groups',
+    'show',
+    'River, upper',
+  )
+  expect(shown.members.find(({ email }) => email === 'emil@example.org')?.role).toBe('member')
 })
 
 test('cells are read as spreadsheets write them', () => {

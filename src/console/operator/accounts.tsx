@@ -14,6 +14,7 @@ import type { TopUpOfOperatorView } from '../../http/payments/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
 import { DeleteAccount, MonthlyCredit } from './account-acts.tsx'
+import { Invite, ShownLink } from './invite.tsx'
 import { KeyLimit, KeyName, KeyState, PauseButton } from '../pages/key-row.tsx'
 import { KeySearch } from '../pages/keys.tsx'
 import { Statements, TopUpTable } from '../pages/payments.tsx'
@@ -27,7 +28,6 @@ import {
   Badge,
   Button,
   Choice,
-  Code,
   Dialog,
   Empty,
   Fact,
@@ -212,53 +212,6 @@ function AccountState({ account }: { account: AccountView }) {
     <Badge tone="good">{t('active')}</Badge>
   ) : (
     <Badge tone="warn">{t('not verified')}</Badge>
-  )
-}
-
-function Invite({ onClose }: { onClose: () => void }) {
-  const [link, setLink] = useState<LinkView | null>(null)
-  const invite = async (given: FormData) => {
-    const body = { email: textOf(given, 'email'), role: textOf(given, 'role') }
-    setLink(await elevate(() => call<LinkView>('POST', 'admin/invitations', body)))
-  }
-  return (
-    <Dialog title={t('Invite somebody')} onClose={onClose} firm={link !== null} wide={link !== null}>
-      {link === null ? (
-        <ActForm onSubmit={invite} action={t('Make the link')}>
-          <TextField label={t('E-mail')} name="email" type="email" required autoFocus />
-          <Choice
-            label={t('Role')}
-            name="role"
-            defaultValue="user"
-            options={[
-              ['user', t('user')],
-              ['operator', t('operator')],
-            ]}
-          />
-        </ActForm>
-      ) : (
-        <ShownLink link={link} onClose={onClose} />
-      )}
-    </Dialog>
-  )
-}
-
-/** The link, which is shown only once. */
-function ShownLink({ link, onClose }: { link: LinkView; onClose: () => void }) {
-  return (
-    <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-      <p>
-        {t('Give it to its user. It signs in once, until {time}, and is not shown again.', {
-          time: moment(link.expires_at),
-        })}
-      </p>
-      <Code label={t('The link')} text={link.url} />
-      <div className="flex justify-end">
-        <Button look="primary" onClick={onClose}>
-          {t('Done')}
-        </Button>
-      </div>
-    </div>
   )
 }
 

@@ -494,6 +494,16 @@ const operator: Readonly<Record<string, string>> = {
   More: 'और दिखाएँ',
   suspended: 'निलंबित',
   'Invite somebody': 'किसी को आमंत्रित करें',
+  'Several people, from a list': 'कई लोग, सूची से',
+  'Invite people from a list': 'सूची से लोगों को आमंत्रित करें',
+  'The list': 'सूची',
+  'One person a line: address, and where wanted name, group, role in the group and US dollars of each month. A table from a spreadsheet can be pasted, with or without its heading.':
+    'हर पंक्ति में एक व्यक्ति: पता, और चाहें तो नाम, समूह, समूह में भूमिका और हर महीने के अमेरिकी डॉलर। स्प्रेडशीट की तालिका शीर्षक के साथ या बिना चिपकाई जा सकती है।',
+  'Each link signs in once, and is not shown again: save them before you close this.':
+    'हर लिंक एक बार साइन इन कराता है और फिर नहीं दिखेगा: बंद करने से पहले इन्हें सहेज लें।',
+  'has an account': 'खाता पहले से है',
+  'Copy the link': 'लिंक कॉपी करें',
+  'Save as CSV': 'CSV के रूप में सहेजें',
   'Make the link': 'लिंक बनाएँ',
   'Give it to its user. It signs in once, until {time}, and is not shown again.':
     'इसे इसके उपयोगकर्ता को दें। यह {time} तक, एक बार साइन इन कराता है, और फिर नहीं दिखाया जाएगा।',

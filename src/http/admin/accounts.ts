@@ -39,6 +39,7 @@ import {
   signInLink,
   suspendOrResume,
 } from './acts.ts'
+import { invitePeople, listBody, rowsOf } from './invitations.ts'
 import type { AccountDetailView, AccountEntryView, GrantView } from './answers.ts'
 
 const role = z.enum(['user', 'operator'])
@@ -308,6 +309,19 @@ export const accountRoutes: readonly AdminRoute[] = [
       body: inviteBody,
     },
     (asked) => inviteAccount(asked, asked.body),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'invitations/list',
+      id: 'inviteList',
+      summary: 'Open accounts for the people of a list, with a group and an allowance',
+      description:
+        'What is wrong with the list is said with all its lines, and then nobody is invited. Sent again, it adds what is missing and changes what it says otherwise. For users, not for operators; at most 1,000 people.',
+      elevated: true,
+      body: listBody,
+    },
+    async (asked) => ({ data: await invitePeople(asked, rowsOf(asked.body)) }),
   ),
 ]
 

@@ -56,6 +56,21 @@ const link = z.strictObject({
 })
 export type LinkView = Wire<typeof link>
 
+const invited = z.strictObject({
+  address: z.string(),
+  name: z.string(),
+  account: z.string().describe('Its id.'),
+  state: z.enum(['opened', 'there']).describe('`opened`: now; `there`: it had an account.'),
+  url: z
+    .string()
+    .nullable()
+    .describe(
+      'Signs in for the first time, once. Null for who has been in the account, or has a link that still works, and where links let nobody in.',
+    ),
+  expires_at: time.nullable(),
+})
+export type InvitedView = Wire<typeof invited>
+
 const roleAnswer = account.extend({
   link: link.nullable().describe('Signs the new operator in, once. Null if nobody became one.'),
   access,
@@ -296,6 +311,7 @@ export const adminAnswers: Answers = {
   'POST accounts/:account/role': roleAnswer,
   'POST accounts/:account/link': link,
   'POST invitations': link,
+  'POST invitations/list': data(z.array(invited)),
   'GET accounts/:account/sessions': data(z.array(sessionOfAccount)),
   'DELETE accounts/:account/sessions/:session': ended,
   ...Object.fromEntries(ofAccount),
