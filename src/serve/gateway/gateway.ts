@@ -175,11 +175,17 @@ function keepSharing(
 const followEveryMs = 500
 
 function keepFollowing(configuration: HttpParts['configuration'], log: Log): { stop(): void } {
-  return repeat(
-    followEveryMs,
-    () => configuration.follow(),
-    (error) => log.warn('what was changed of the configuration elsewhere is not in force here', { error }),
-  )
+  let isFailing = false
+  const follow = async () => {
+    await configuration.follow()
+    isFailing = false
+  }
+  return repeat(followEveryMs, follow, (error) => {
+    // Twice a second, for as long as the database is away, the log would say the same.
+    if (!isFailing)
+      log.warn('what was changed of the configuration elsewhere is not in force here', { error })
+    isFailing = true
+  })
 }
 
 /** Writes rows of the request log, counts them, and shows them to the watch of accounts. */

@@ -69,9 +69,23 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
 
 type Parts = ReturnType<typeof partsOf>
 
+/** How long the answer to a probe is waited for, milliseconds. */
+const probeMs = 1_000
+
+async function isAnswered(probe: Promise<void>): Promise<boolean> {
+  const late = Promise.withResolvers<false>()
+  const timer = setTimeout(() => late.resolve(false), probeMs)
+  try {
+    return await Promise.race([probe.then(() => true), late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerStore, LedgerUpkeep {
   readonly #parts: Parts
   #lastWriteCheck = Number.NEGATIVE_INFINITY
+  #probing: Promise<void> | undefined
 
   /** Connects. Throws ConnectionLost when the server cannot be reached. */
   static async open(given: PostgresLedgerParts): Promise<PostgresLedger> {
@@ -189,13 +203,15 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
     return auditDay(this.#parts.given.server, day)
   }
 
+  /** A server that does not answer for a second is none that can be written: whoever asks has a deadline, too. */
   async writable(): Promise<boolean> {
     const { group, transactions, time } = this.#parts
     const now = performance.now()
-    if (now - this.#lastWriteCheck > 1000) {
+    if (this.#probing === undefined && now - this.#lastWriteCheck > 1000) {
       this.#lastWriteCheck = now
-      await group.probe(() => transactions.touch())
+      this.#probing = group.probe(() => transactions.touch()).finally(() => (this.#probing = undefined))
     }
+    if (this.#probing && !(await isAnswered(this.#probing))) return false
     return group.writable && !time.tooFarBehind
   }
 

@@ -182,6 +182,14 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
     await proven()
   })
 
+  test('a server that stands still is not writable after a second, long before it counts as lost', async () => {
+    const patient = await openLedger('patient', proxy.port, { deadlineMs: 3_600_000 })
+    proxy.carriage = 'lose-requests'
+    expect(await patient.writable()).toBe(false)
+    expect(await patient.writable()).toBe(false)
+    proxy.cut()
+  })
+
   test('again and again, under load: every answer is true', async () => {
     const answers = new Map<string, 'held' | 'refused' | 'settled'>()
     const lane = async (n: number) => {
