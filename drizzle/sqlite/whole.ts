@@ -336,48 +336,6 @@ CREATE INDEX \`payment_event_at\` ON \`payment_event\` (\`at\`);
 CREATE INDEX \`payment_event_top_up\` ON \`payment_event\` (\`top_up\`) WHERE top_up is not null;
 CREATE INDEX \`payment_event_waiting\` ON \`payment_event\` (\`processor\`,\`payment_id\`) WHERE outcome = 'waiting';
 CREATE INDEX \`payment_event_unfinished\` ON \`payment_event\` (\`at\`) WHERE outcome = 'received';
-CREATE TABLE \`top_up\` (
-	\`id\` text PRIMARY KEY NOT NULL,
-	\`account\` text NOT NULL,
-	\`processor\` text NOT NULL,
-	\`test\` integer NOT NULL,
-	\`reference\` text,
-	\`url\` text,
-	\`amount\` integer NOT NULL,
-	\`currency\` text NOT NULL,
-	\`rate\` integer NOT NULL,
-	\`rate_as_of\` text NOT NULL,
-	\`rate_source\` text NOT NULL,
-	\`credit\` integer NOT NULL,
-	\`state\` text NOT NULL,
-	\`payment_id\` text,
-	\`method\` text,
-	\`lot\` text,
-	\`refunded\` integer NOT NULL,
-	\`problem\` text,
-	\`receipt_year\` integer,
-	\`receipt_number\` integer,
-	\`created_at\` integer NOT NULL,
-	\`expires_at\` integer NOT NULL,
-	\`paid_at\` integer,
-	\`credited_at\` integer,
-	\`checked_at\` integer,
-	\`ask_at\` integer,
-	\`idempotency_key\` text,
-	\`idempotency_hash\` text,
-	CONSTRAINT "top_up_state" CHECK(state in ('open','paid','credited','failed','expired','refunded_part','refunded','disputed')),
-	CONSTRAINT "top_up_amount" CHECK(amount > 0 and rate > 0 and refunded between 0 and amount),
-	CONSTRAINT "top_up_paid" CHECK((payment_id is null) = (paid_at is null)),
-	CONSTRAINT "top_up_credited" CHECK(credited_at is null or (paid_at is not null and test = (lot is null)))
-) STRICT;
-CREATE UNIQUE INDEX \`top_up_reference\` ON \`top_up\` (\`processor\`,\`reference\`) WHERE reference is not null;
-CREATE UNIQUE INDEX \`top_up_payment\` ON \`top_up\` (\`processor\`,\`payment_id\`) WHERE payment_id is not null;
-CREATE UNIQUE INDEX \`top_up_lot\` ON \`top_up\` (\`lot\`) WHERE lot is not null;
-CREATE UNIQUE INDEX \`top_up_receipt\` ON \`top_up\` (\`receipt_year\`,\`receipt_number\`) WHERE receipt_number is not null;
-CREATE UNIQUE INDEX \`top_up_idempotency\` ON \`top_up\` (\`account\`,\`idempotency_key\`) WHERE idempotency_key is not null;
-CREATE INDEX \`top_up_account\` ON \`top_up\` (\`account\`,\`created_at\`);
-CREATE INDEX \`top_up_ask\` ON \`top_up\` (\`ask_at\`) WHERE ask_at is not null;
-CREATE INDEX \`top_up_uncredited\` ON \`top_up\` (\`paid_at\`) WHERE paid_at is not null and credited_at is null;
 CREATE TABLE \`voucher\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`hash\` text NOT NULL,
@@ -478,7 +436,7 @@ CREATE TABLE "subscription" (
 	\`lot\` text,
 	\`taken_back\` integer,
 	\`created_at\` integer NOT NULL,
-	\`updated_at\` integer NOT NULL,
+	\`updated_at\` integer NOT NULL, \`models\` text, \`cancelled_at\` integer, \`reminded_at\` integer,
 	CONSTRAINT "subscription_state" CHECK(state in ('active', 'grace', 'ended', 'refunded', 'refund_reversed'))
 ) STRICT;
 CREATE INDEX \`subscription_account\` ON \`subscription\` (\`account\`,\`starts_at\`);
@@ -703,4 +661,50 @@ CREATE TABLE \`imported_turns\` (
 ) STRICT;
 CREATE INDEX \`imported_turns_account\` ON \`imported_turns\` (\`account\`);
 CREATE INDEX \`background_running\` ON \`background\` (\`owner\`) WHERE status = 'running';
+CREATE TABLE "top_up" (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`processor\` text NOT NULL,
+	\`test\` integer NOT NULL,
+	\`reference\` text,
+	\`url\` text,
+	\`amount\` integer NOT NULL,
+	\`currency\` text NOT NULL,
+	\`rate\` integer NOT NULL,
+	\`rate_as_of\` text NOT NULL,
+	\`rate_source\` text NOT NULL,
+	\`credit\` integer NOT NULL,
+	\`plan\` text,
+	\`state\` text NOT NULL,
+	\`payment_id\` text,
+	\`method\` text,
+	\`lot\` text,
+	\`refunded\` integer NOT NULL,
+	\`problem\` text,
+	\`receipt_year\` integer,
+	\`receipt_number\` integer,
+	\`created_at\` integer NOT NULL,
+	\`expires_at\` integer NOT NULL,
+	\`paid_at\` integer,
+	\`credited_at\` integer,
+	\`checked_at\` integer,
+	\`ask_at\` integer,
+	\`idempotency_key\` text,
+	\`idempotency_hash\` text,
+	CONSTRAINT "top_up_state" CHECK(state in ('open','paid','credited','failed','expired','refunded_part','refunded','disputed')),
+	CONSTRAINT "top_up_amount" CHECK(amount > 0 and rate > 0 and refunded between 0 and amount),
+	CONSTRAINT "top_up_paid" CHECK((payment_id is null) = (paid_at is null)),
+	CONSTRAINT "top_up_credited" CHECK(credited_at is null or (paid_at is not null
+          and ((plan is null and test = (lot is null)) or (plan is not null and lot is null))))
+) STRICT;
+CREATE UNIQUE INDEX \`top_up_reference\` ON \`top_up\` (\`processor\`,\`reference\`) WHERE reference is not null;
+CREATE UNIQUE INDEX \`top_up_payment\` ON \`top_up\` (\`processor\`,\`payment_id\`) WHERE payment_id is not null;
+CREATE UNIQUE INDEX \`top_up_lot\` ON \`top_up\` (\`lot\`) WHERE lot is not null;
+CREATE UNIQUE INDEX \`top_up_receipt\` ON \`top_up\` (\`receipt_year\`,\`receipt_number\`) WHERE receipt_number is not null;
+CREATE UNIQUE INDEX \`top_up_idempotency\` ON \`top_up\` (\`account\`,\`idempotency_key\`) WHERE idempotency_key is not null;
+CREATE INDEX \`top_up_account\` ON \`top_up\` (\`account\`,\`created_at\`);
+CREATE INDEX \`top_up_ask\` ON \`top_up\` (\`ask_at\`) WHERE ask_at is not null;
+CREATE INDEX \`top_up_uncredited\` ON \`top_up\` (\`paid_at\`) WHERE paid_at is not null and credited_at is null;
+CREATE INDEX \`subscription_ungranted\` ON \`subscription\` (\`starts_at\`) WHERE lot is null and source = 'weir.plan';
+CREATE INDEX \`subscription_unreminded\` ON \`subscription\` (\`ends_at\`) WHERE reminded_at is null and source = 'weir.plan';
 `

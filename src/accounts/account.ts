@@ -554,7 +554,8 @@ export function mayUse({ key, standing }: Pick<Caller, 'key' | 'standing'>, mode
   return standing === null || standing.levels.every(({ allowedModels }) => allows(allowedModels, modelId))
 }
 
-function allows(models: readonly string[] | null, modelId: string): boolean {
+/** Whether a list of ids and of patterns `<provider>/*` has a model; null has all. */
+export function allows(models: readonly string[] | null, modelId: string): boolean {
   if (models === null || modelId === searchModel) return true
   const provider = modelId.slice(0, modelId.indexOf('/'))
   return models.includes(modelId) || models.includes(`${provider}/*`) || models.includes('*')

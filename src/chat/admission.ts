@@ -1,6 +1,6 @@
 // Whether a caller may use a model now. The order of the refusals is part of the contract.
 
-import { type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
+import { allows, type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Model, Offer, VirtualModel } from '../catalog/row.ts'
 import { remainingIn } from '../credits/balance.ts'
@@ -10,7 +10,7 @@ import { type ErrorCode, GatewayError } from '../errors/errors.ts'
 import { joinWarnings, noWarnings, type Warning } from '../protocols/lowering.ts'
 import type { Routing } from '../protocols/protocol.ts'
 import { anywhere } from '../protocols/request/gateway-tools.ts'
-import { ownerHint, type PaidCall, type RouteChoice } from './call.ts'
+import { type OpenedByPlans, ownerHint, type PaidCall, type RouteChoice } from './call.ts'
 import { countingFor, promptBound, promptCount, type SharedCounting } from './counting/token-counter.ts'
 import type { ChatParts } from './paid-call.ts'
 import { chooseMembers, usualPrice } from './routing/route.ts'
@@ -35,9 +35,10 @@ export function refusal(
   balance: Balance,
   now: number,
   costs: Costs = 'something',
+  plans: OpenedByPlans = noPlans,
 ): ErrorCode | undefined {
   if (caller.mode === 'live') {
-    if (model.premium && !opensPremium(caller, balance, now)) return 'plan_required'
+    if (model.premium && !isOpen(caller, model, balance, now, plans)) return 'plan_required'
     const needsCredit = caller.channel === 'api' && costs === 'something'
     if (needsCredit && remainingIn(balance, 'purchased', now) <= 0n) return 'purchased_credits_required'
   }
@@ -46,10 +47,22 @@ export function refusal(
   return undefined
 }
 
-function opensPremium({ channel }: Caller, balance: Balance, now: number): boolean {
+/** Whether a premium model is open: by purchased credit, in a chat also by a plan that names it, or by a subscription. */
+function isOpen(
+  { channel }: Caller,
+  model: Pick<Model, 'id'>,
+  balance: Balance,
+  now: number,
+  plans: OpenedByPlans,
+): boolean {
   if (remainingIn(balance, 'purchased', now) > 0n) return true
-  return channel === 'app' && remainingIn(balance, 'subscription', now) > 0n
+  if (channel !== 'app') return false
+  if (plans.models.length > 0 && allows(plans.models, model.id)) return true
+  const lots = balance.lots.filter(({ id }) => !plans.lots.has(id))
+  return remainingIn({ ...balance, lots }, 'subscription', now) > 0n
 }
+
+const noPlans: OpenedByPlans = { models: [], lots: new Set() }
 
 /** What a model is asked for. */
 type Purpose = 'chat' | 'embeddings'
@@ -91,13 +104,18 @@ interface Admitted {
   readonly route: RouteChoice | undefined
 }
 
-type AdmissionParts = Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers' | 'health' | 'routeSessions'>
+type AskedParts = Pick<
+  ChatParts,
+  'catalog' | 'ledger' | 'now' | 'providers' | 'health' | 'routeSessions' | 'openedByPlans'
+>
+type AdmissionParts = AskedParts & { readonly plans: OpenedByPlans }
 type AskedCall = Pick<PaidCall, 'caller' | 'request'> & { readonly requestId?: string }
 
 /** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
-export async function admit(parts: AdmissionParts, call: AskedCall, purpose: Purpose): Promise<Admitted> {
+export async function admit(asked: AskedParts, call: AskedCall, purpose: Purpose): Promise<Admitted> {
   const { caller, request } = call
-  const balance = await parts.ledger.balance(payerOf(caller))
+  const balance = await asked.ledger.balance(payerOf(caller))
+  const parts = { ...asked, plans: await plansOf(asked, caller, balance) }
   const { model: id, fallbacks } = request.envelope
   const listed = parts.catalog.resolve(id)
   const route = isVirtual(listed) ? admitRoute(parts, call, listed, purpose, balance) : undefined
@@ -111,6 +129,16 @@ export async function admit(parts: AdmissionParts, call: AskedCall, purpose: Pur
       leftOut.push({ param: `models[${at}]`, message: `${fallback} is left out: ${why}` })
   }
   return { models, warnings: joinWarnings(warnings, leftOut), balance, route }
+}
+
+/** Only looked up where purchased credit does not open every model anyway. */
+async function plansOf(
+  { openedByPlans, now }: AskedParts,
+  { account, channel }: Caller,
+  balance: Balance,
+): Promise<OpenedByPlans> {
+  if (channel !== 'app') return noPlans
+  return remainingIn(balance, 'purchased', now()) > 0n ? noPlans : openedByPlans(account.id)
 }
 
 export function isVirtual(model: Model): model is VirtualModel {
@@ -200,16 +228,16 @@ function modelFor({ mode }: Caller, listed: Model): Model {
 }
 
 function refusedBy(
-  { providers, now }: AdmissionParts,
+  { providers, now, plans }: AdmissionParts,
   caller: Caller,
   model: Model,
   purpose: Purpose,
   balance: Balance,
 ): ErrorCode | undefined {
-  const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, now())
+  const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, now(), 'something', plans)
   // What a model costs is only of interest to an account without credit.
   if (refused !== 'purchased_credits_required') return refused
-  return refusal(caller, model, balance, now(), costsAt(providers, model))
+  return refusal(caller, model, balance, now(), costsAt(providers, model), plans)
 }
 
 function costsAt(providers: AdmissionParts['providers'], model: Model): Costs {

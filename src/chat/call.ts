@@ -281,6 +281,14 @@ export interface AnswerKeeper {
   keep(): void
 }
 
+/** What the plans of an account open to its chats, beside what credit opens. */
+export interface OpenedByPlans {
+  /** Patterns of models. */
+  readonly models: readonly string[]
+  /** Lots of subscription credit that open these models alone. */
+  readonly lots: ReadonlySet<string>
+}
+
 // Calls in flight: counted for the limits, awaited at shutdown, shown to their account, and ended with their caller.
 
 /** Where a call has its place: those that the simulator answers alone take none of the others. */

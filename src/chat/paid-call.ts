@@ -8,7 +8,7 @@ import { asGatewayError } from '../errors/errors.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
 import type { ToolSources } from '../tools/tool.ts'
 import { type BillingParts, type Hold, openHold } from './billing/hold.ts'
-import type { IncomingCall, PaidCall, Round } from './call.ts'
+import type { IncomingCall, PaidCall, Round, OpenedByPlans } from './call.ts'
 import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed, type Waiting } from './routing/dispatch.ts'
 import { CallSearch, type RoutingParts } from './routing/search.ts'
@@ -20,6 +20,8 @@ import type { UpstreamParts } from './upstream/upstream-request.ts'
 /** What serving calls takes. */
 export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
   readonly catalog: Pick<Catalog, 'resolve' | 'member'>
+  /** What plans open to the chats of an account. */
+  readonly openedByPlans: (account: string) => Promise<OpenedByPlans>
   readonly providers: ReadonlyMap<string, ConfiguredProvider>
   /** The tools that requests may declare, by who runs them. */
   readonly toolSources: ToolSources

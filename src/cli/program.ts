@@ -87,6 +87,7 @@ export function program(argv: readonly string[], io: Io): Command {
   catalogCommands(weir, io)
   mcpCommands(weir, io)
   voucherCommands(weir, io)
+  planCommands(weir, io)
   subscriptionCommands(weir, io)
   webhookCommands(weir, io)
   alarmCommands(weir, io)
@@ -454,6 +455,27 @@ function voucherCommands(weir: Command, io: Io): void {
     .description('make a voucher worthless; one that was redeemed stays credit')
     .argument('<id>', 'the id of the voucher')
     .action(run(io, async () => (await import('./commands/payments.ts')).revokeVoucher))
+}
+
+function planCommands(weir: Command, io: Io): void {
+  const group = weir.command('plans').description('plans: subscription credit and models for a price')
+  group
+    .command('list')
+    .description('list what is sold')
+    .action(run(io, async () => (await import('./commands/plans.ts')).listPlans))
+  group
+    .command('subscribers')
+    .description('list who has a plan, or has paid for a period that is to come')
+    .option('--plan <id>', 'only those of this plan')
+    .option('--account <account>', 'only those of this account')
+    .action(run(io, async () => (await import('./commands/plans.ts')).listSubscribers))
+  group
+    .command('grant')
+    .description('give an account a period of a plan without a payment')
+    .requiredOption('--account <account>', 'id or e-mail address')
+    .requiredOption('--plan <id>', 'one of payments.plans')
+    .option('--id <id>', 'an id of yours: the same one again grants nothing more')
+    .action(run(io, async () => (await import('./commands/plans.ts')).grantPlanByHand))
 }
 
 function subscriptionCommands(weir: Command, io: Io): void {

@@ -113,6 +113,35 @@ const soldIn = z.record(z.string(), currency).check(({ value, issues }) => {
   }
 })
 
+/** Names are short: they stand in addresses. */
+const planName = /^[a-z0-9][a-z0-9-]{0,49}$/
+
+const plan = z.strictObject({
+  title: z.string().min(1).max(100),
+  about: z.string().min(1).max(500).optional(),
+  credit_usd: grantedUsd.refine((text) => (parseUsd(text) ?? 1n) > 0n, 'must be above "0"'),
+  months: wholeBetween(1, 120).default(1),
+  models: z.array(z.string().min(1).max(200)).min(1).max(1_000).optional(),
+  prices: z.record(z.string(), price),
+})
+
+const planTable = z.record(z.string(), plan).check(({ value, issues }) => {
+  const fault = (path: string[], message: string) =>
+    issues.push({ code: 'custom', message, path, input: value })
+  for (const [name, { prices }] of Object.entries(value)) {
+    if (!planName.test(name)) fault([name], 'must be a name of small letters, digits and dashes')
+    if (Object.keys(prices).length === 0) fault([name, 'prices'], 'must have a price, such as INR: "499"')
+    for (const [code, text] of Object.entries(prices)) {
+      const at = [name, 'prices', code]
+      const amount = parseMinor(text, code)
+      if (!currencies.includes(code)) fault(at, 'is no currency in ISO 4217 that processors take')
+      else if (amount === undefined)
+        fault(at, `has more than the ${givenDecimals(code)} decimals that ${code} is paid in`)
+      else if (amount === 0n) fault(at, 'must be above "0"')
+    }
+  }
+})
+
 export const paymentSettings = section({
   fx: section({
     inr_per_usd: note(rate.optional(), 'Rupees for a US dollar; a top-up keeps the rate it was opened at'),
@@ -125,6 +154,18 @@ export const paymentSettings = section({
     soldIn.default({}),
     'Other currencies that top-ups are paid in, by ISO 4217, as EUR: { per_usd: "0.92", min: "5", max: "500" }: units for a ' +
       'US dollar, the smallest and the largest top-up; as_of and source as in payments.fx, processors where not all take it',
+  ),
+  plans: note(
+    planTable.default({}),
+    'What is sold as a subscription, by name, as pro: { title: Pro, credit_usd: "10", prices: { INR: "499" } }: the ' +
+      'subscription credit of a period, its price in each currency, months (1), about, and models, patterns of the models ' +
+      'that it opens where these are not all',
+  ),
+  plan_reminder_days: whole(
+    'How many days before the last paid period of a plan ends its holder gets a mail; 0 for none',
+    3,
+    0,
+    60,
   ),
   unpaid_per_hour: whole(
     'Top-ups that an account may open in an hour and leave unpaid, before another is refused with 429',

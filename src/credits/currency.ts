@@ -95,6 +95,12 @@ export function exchange({ amount, currency, rate }: Priced): Exchanged {
   return { credit: dividend / divisor, rounding: dividend % divisor === 0n ? 0n : 1n }
 }
 
+/** The rate at which an amount becomes this credit, rounded down, and at least the smallest there is. */
+export function rateOf(amount: Minor, currency: string, credit: Pico): Rate {
+  const rate = (amount * picoPerUsdTimesRate) / (credit * 10n ** BigInt(decimalsOf(currency)))
+  return rate > 0n ? rate : 1n
+}
+
 /**
  * The credit of a refunded part of a payment, when `before` of it was refunded already. All parts together are exactly
  * the credit of the whole, whatever their sizes.

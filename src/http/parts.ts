@@ -32,6 +32,7 @@ import type { Thresholds } from '../notify/watch.ts'
 import type { DeliveryAttempt, WebhookRow, Webhooks } from '../notify/webhook.ts'
 import type { PaymentStore } from '../payments/top-up.ts'
 import type { Payments } from '../payments/payments.ts'
+import type { Plans, PlanStore } from '../payments/plans.ts'
 import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
 import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { BackgroundResponses } from '../responses/background.ts'
@@ -282,10 +283,13 @@ export interface Brand {
 
 export interface PaymentServices {
   readonly payments: Payments
+  readonly plans: Plans
+  /** Tells people that their plan ends soon, each once; `now` in milliseconds since 1970. */
+  readonly remind: (now: number) => Promise<void>
   readonly paymentStore: PaymentStore
   readonly vouchers: Vouchers
   readonly voucherStore: VoucherStore
-  readonly subscriptionStore: SubscriptionStore
+  readonly subscriptionStore: SubscriptionStore & PlanStore
   readonly subscriptions: Subscriptions
   /** Current secrets for messages of subscriptions; empty if none is set. */
   readonly subscriptionSecrets: readonly string[]

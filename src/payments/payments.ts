@@ -14,17 +14,21 @@ import {
   type PaymentEvent,
   type PaymentFact,
   type ProcessorId,
+  type SoldPlan,
   type TopUp,
   type TopUpProblem,
 } from './top-up.ts'
 import { exchange, formatMinor, type Minor } from '../credits/currency.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
+import type { Period } from './subscriptions.ts'
 import { type PaymentBooks, type PaymentRefund, Refunds, Reversals } from './reversals.ts'
 import {
   type CurrencyTerms,
+  draftPlan,
   draftTopUp,
   openForMs,
   type TopUpTerms,
+  type WantedPlan,
   type WantedTopUp,
 } from './top-up-draft.ts'
 
@@ -75,10 +79,24 @@ export class Payments {
    * of the same top-up.
    */
   async open(wanted: WantedTopUp, returnTo: (id: string) => ReturnTo): Promise<TopUp> {
-    const { store, now } = this.#parts
-    const topUp = draftTopUp(wanted, this.#parts, now())
-    const under = wanted.idempotencyKey
-    const asked = [String(wanted.amount), topUp.currency, wanted.processor ?? null]
+    const topUp = draftTopUp(wanted, this.#parts, this.#parts.now())
+    return this.#open(topUp, wanted, [], returnTo)
+  }
+
+  /** Opens the payment of a period of a plan, in the same way. */
+  async openPlan(wanted: WantedPlan, returnTo: (id: string) => ReturnTo): Promise<TopUp> {
+    const topUp = draftPlan(wanted, this.#parts, this.#parts.now())
+    return this.#open(topUp, wanted, [wanted.plan.id], returnTo)
+  }
+
+  async #open(
+    topUp: TopUp,
+    { idempotencyKey: under, processor }: Pick<WantedTopUp, 'idempotencyKey' | 'processor'>,
+    more: readonly string[],
+    returnTo: (id: string) => ReturnTo,
+  ): Promise<TopUp> {
+    const { store } = this.#parts
+    const asked = [String(topUp.amount), topUp.currency, processor ?? null, ...more]
     const hash = Bun.SHA256.hash(JSON.stringify(asked), 'hex')
     const limit = { most: this.#parts.unpaidPerHour, since: topUp.createdAt - hourMs }
     const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash }, limit)
@@ -166,14 +184,22 @@ export class Payments {
 
   async #credit(topUp: TopUp): Promise<TopUp> {
     const { store, now, isUsable, alarm } = this.#parts
-    const lot = topUp.test ? null : await this.#grant(topUp)
-    if (lot === 'refused') return this.#problem(topUp, 'not_creditable', undefined)
+    const given = topUp.test ? { lot: null, period: null } : await this.#give(topUp)
+    if (given === 'refused') return this.#problem(topUp, 'not_creditable', undefined)
     pass('payment-granted', topUp.id)
     // Its page stays open when the account goes. The money is booked all the same: an operator gives it back.
-    if (lot !== null && !(await isUsable(topUp.account)))
+    if (!topUp.test && !(await isUsable(topUp.account)))
       alarm('a payment needs an operator', { problem: 'account_not_usable', top_up: topUp.id })
     const after = await store.changeTopUp(topUp.id, (current) =>
-      current.creditedAt === null ? { ...current, state: 'credited', lot, creditedAt: now() } : null,
+      current.creditedAt === null
+        ? {
+            ...current,
+            state: 'credited',
+            lot: given.lot,
+            plan: withPeriod(current.plan, given.period),
+            creditedAt: now(),
+          }
+        : null,
     )
     pass('payment-credited', topUp.id)
     // A refund may arrive before its payment.
@@ -181,26 +207,32 @@ export class Payments {
     return after
   }
 
-  /** Grants the credit under the id of the payment, and so only once. */
-  async #grant(topUp: TopUp): Promise<string | 'refused'> {
-    const { ledger } = this.#parts
-    const { account, processor, paymentId, credit } = topUp
+  /** What was paid for, given once: credit under the id of the payment, or a period of a plan under that of the top-up. */
+  async #give(
+    topUp: TopUp,
+  ): Promise<{ readonly lot: string | null; readonly period: Period | null } | 'refused'> {
     try {
-      const { lot } = await ledger.grant({
-        source: `payment:${processor}:${paymentId}`,
-        account,
-        pool: 'purchased',
-        amount: credit,
-        rounding: exchange(topUp).rounding,
-        expiresAt: creditEnds(topUp),
-        from: `cash:${processor}`,
-      })
-      return lot
+      if (topUp.plan === null) return { lot: await this.#grant(topUp), period: null }
+      return { lot: null, period: await this.#parts.plans.begin(topUp) }
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
       if (error.code !== 'idempotency_conflict' && error.code !== 'invalid_request') throw error
       return 'refused'
     }
+  }
+
+  async #grant(topUp: TopUp): Promise<string> {
+    const { account, processor, paymentId, credit } = topUp
+    const { lot } = await this.#parts.ledger.grant({
+      source: `payment:${processor}:${paymentId}`,
+      account,
+      pool: 'purchased',
+      amount: credit,
+      rounding: exchange(topUp).rounding,
+      expiresAt: creditEnds(topUp),
+      from: `cash:${processor}`,
+    })
+    return lot
   }
 
   /** Records the first problem of a top-up, and alerts on every one. */
@@ -341,6 +373,12 @@ export class Payments {
     if (processor) return processor
     throw new GatewayError('payment_processor_error', { message: `${id} is not configured any more.` })
   }
+}
+
+function withPeriod(plan: SoldPlan | null, period: Period | null): SoldPlan | null {
+  if (plan === null || period === null) return plan
+  const { startsAt, endsAt } = period
+  return { ...plan, period: { startsAt, endsAt } }
 }
 
 /** A page that did not name its payment was credited under its own id. */

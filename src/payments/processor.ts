@@ -36,6 +36,11 @@ export interface PaymentProcessor {
   readonly returnTo?: (query: URLSearchParams) => string
 }
 
+/** What is paid for, as the page of a processor names it. */
+export function nameOf({ plan }: Pick<TopUp, 'plan'>): string {
+  return plan === null ? 'Credit for model usage' : plan.title
+}
+
 /** Where the payer's browser goes afterwards. */
 export interface ReturnTo {
   /** The gateway's own address, without a trailing slash. */

@@ -10,6 +10,7 @@ import { GatewayError } from '../errors/errors.ts'
 import {
   type AskedRefund,
   creditEnds,
+  creditTakenBy,
   failureEnding,
   type DisputeNews,
   type EventOutcome,
@@ -21,7 +22,8 @@ import {
   stateAfter,
   type TopUp,
 } from './top-up.ts'
-import { creditOfPart, formatMinor, type Minor } from '../credits/currency.ts'
+import { formatMinor, type Minor } from '../credits/currency.ts'
+import type { Plans } from './plans.ts'
 import type { PaymentProcessor } from './processor.ts'
 
 /** Where payments are kept, and booked. */
@@ -30,6 +32,7 @@ export interface PaymentBooks {
   readonly ledger: Pick<LedgerCommands, 'now'> &
     Pick<LedgerUpkeep, 'refund' | 'adjust'> &
     Pick<LedgerReader, 'balance'>
+  readonly plans: Pick<Plans, 'begin' | 'takeBack'>
   readonly now: () => number
   /** Reports something that an operator must look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
@@ -162,6 +165,7 @@ export class Reversals {
 
   async #book(reversal: Reversal): Promise<void> {
     const topUp = await this.#books.store.findTopUp(reversal.topUp)
+    if (topUp && topUp.plan !== null) return this.#bookOfPlan(topUp, reversal)
     if (topUp?.lot === undefined || topUp.lot === null) return
     const id = `${reversal.processor}:${reversal.id}`
     if (reversal.kind === 'refund') await this.#takeBack(topUp, `refund:${id}`, reversal.credit)
@@ -173,6 +177,17 @@ export class Reversals {
       if (reversal.kind === 'lost') await this.#takeBack(topUp, `dispute:${id}:lost`, reversal.credit)
       if (held > 0n) await this.#giveBack(topUp, `dispute:${id}:back`, held)
     }
+    pass('refund-booked', reversal.id)
+    await this.#change(reversal, (row) => ({ ...row, booked: row.kind === reversal.kind }))
+  }
+
+  /**
+   * A plan whose payment went back in full, by refunds or a lost dispute, ends, and what is left of its credit goes; a part
+   * leaves it as it is. It stays ended even if the refund fails: then an operator gives back again, or grants a period.
+   */
+  async #bookOfPlan(topUp: TopUp, reversal: Reversal): Promise<void> {
+    if (reversal.kind === 'failed') this.#alarm(topUp, 'plan_refund_failed')
+    else if (topUp.refunded >= topUp.amount) await this.#books.plans.takeBack(topUp)
     pass('refund-booked', reversal.id)
     await this.#change(reversal, (row) => ({ ...row, booked: row.kind === reversal.kind }))
   }
@@ -267,7 +282,7 @@ interface Taken {
 function takenOf(topUp: TopUp, wanted: Minor): Taken {
   const left = topUp.amount - topUp.refunded
   const amount = wanted < left ? wanted : left
-  return { amount, credit: creditOfPart(topUp, topUp.refunded, amount) }
+  return { amount, credit: creditTakenBy(topUp, topUp.refunded, amount) }
 }
 
 function withTaken(topUp: TopUp, amount: Minor, others: readonly Reversal[]): TopUp {
@@ -290,7 +305,7 @@ function movedBy(noted: Noted, topUp: TopUp, others: readonly Noted[]): Taken {
   const amount =
     smaller(reportedSum([...others, noted]), topUp.amount) - smaller(reportedSum(others), topUp.amount)
   const lower = amount < 0n ? topUp.refunded + amount : topUp.refunded
-  return { amount, credit: creditOfPart(topUp, lower, amount < 0n ? -amount : amount) }
+  return { amount, credit: creditTakenBy(topUp, lower, amount < 0n ? -amount : amount) }
 }
 
 /** What lost disputes, and refunds that did not fail, have taken by what was reported. */

@@ -1,5 +1,5 @@
-// Subscriptions sold elsewhere, in an app store. The gateway knows account, product, period, and whether it was
-// refunded; each period is a lot of the pool `subscription`.
+// Periods of subscriptions: sold elsewhere, in an app store, or as plans (plans.ts). The gateway knows account, product,
+// period, and whether it was refunded; each period is a lot of the pool `subscription`.
 
 import { z } from 'zod'
 import type { Awaitable } from '../async/async.ts'
@@ -46,6 +46,10 @@ export interface Period {
   readonly lot: string | null
   /** What is taken from its lot by a refund, or when moved to the grace period. Durable before it is taken. */
   readonly takenBack: Pico | null
+  /** Of a plan that opens some models alone: their patterns. */
+  readonly models: readonly string[] | null
+  /** When its holder said that it shall not go on. */
+  readonly cancelledAt: number | null
   readonly createdAt: number
   readonly updatedAt: number
 }
@@ -118,6 +122,14 @@ export class Subscriptions {
     return this.#inOrder(drafted, () => this.#take(drafted))
   }
 
+  /** Grants the credit of a paid period, or takes it back if its money went back, once. Resolves with the period. */
+  settlePeriod(paid: Period): Promise<Period> {
+    return this.#inOrder(paid, async () => {
+      const row = await this.#parts.store.findPeriod(paid.period)
+      return this.#settle(row ?? paid, 'active')
+    })
+  }
+
   /** One message of a subscription at a time: each builds on what the one before it did. */
   async #inOrder<T>(of: Pick<Period, 'source' | 'subscription'>, act: () => Promise<T>): Promise<T> {
     const name = `${of.source}:${of.subscription}`
@@ -173,6 +185,8 @@ export class Subscriptions {
       amount: sold.credit,
       lot: null,
       takenBack: null,
+      models: null,
+      cancelledAt: null,
       createdAt: now,
       updatedAt: now,
     }

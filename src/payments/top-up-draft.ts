@@ -1,9 +1,11 @@
-// A new top-up: its currency, its processor, its rate, and the limits of its amount.
+// A new top-up, of credit or of a plan: its currency, its processor, its rate, and the limits of its amount.
 
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors/errors.ts'
-import { exchange, formatMinor, type Minor, type Rate } from '../credits/currency.ts'
-import type { ProcessorId, TopUp } from './top-up.ts'
+import { exchange, formatMinor, type Minor, type Rate, rateOf } from '../credits/currency.ts'
+import type { Pico } from '../credits/money.ts'
+import type { PlanOnSale } from './plans.ts'
+import type { ProcessorId, SoldPlan, TopUp } from './top-up.ts'
 import type { PaymentProcessor } from './processor.ts'
 
 export interface WantedTopUp {
@@ -14,6 +16,11 @@ export interface WantedTopUp {
   /** The preferred processor if not given. */
   readonly processor: ProcessorId | undefined
   readonly idempotencyKey: string | null
+}
+
+/** A period of a plan. */
+export interface WantedPlan extends Omit<WantedTopUp, 'amount'> {
+  readonly plan: PlanOnSale
 }
 
 /** A currency that can be paid in: its rate, and the limits of an amount. */
@@ -42,9 +49,37 @@ export const openForMs = 30 * 60_000
 
 /** A top-up that is not opened yet. Throws `invalid_request` for the currency, the amount or the processor. */
 export function draftTopUp(wanted: WantedTopUp, terms: TopUpTerms, now: number): TopUp {
-  const { account, amount, currency } = wanted
+  const { amount, currency } = wanted
   const fx = currencyTerms(wanted, terms)
-  const processor = processorFor(wanted, terms, fx)
+  const { credit } = exchange({ amount, currency, rate: fx.rate })
+  return draft(wanted, processorFor(wanted, terms, fx), { ...fx, amount, credit, plan: null }, now)
+}
+
+/** The top-up that pays for a period of a plan. Throws `invalid_request` for the currency or the processor. */
+export function draftPlan(wanted: WantedPlan, terms: TopUpTerms, now: number): TopUp {
+  const { plan, currency } = wanted
+  const amount = plan.prices.get(currency)
+  if (amount === undefined)
+    throw invalid('currency', `It can be paid in ${[...plan.prices.keys()].join(', ')}.`)
+  const { id, title, months, models, credit } = plan
+  const taking = terms.currencies.find((one) => one.currency === currency) ?? { processors: null }
+  const sold = { amount, credit, plan: { id, title, months, models, period: null } }
+  // Its price says what a dollar of its credit costs: there is no other rate.
+  const fx = { rate: rateOf(amount, currency, credit), asOf: 'unknown', source: 'the price of the plan' }
+  return draft(wanted, processorFor(wanted, terms, taking), { ...fx, ...sold }, now)
+}
+
+function draft(
+  { account, currency }: Pick<WantedTopUp, 'account' | 'currency'>,
+  processor: PaymentProcessor,
+  fx: Pick<CurrencyTerms, 'rate' | 'asOf' | 'source'> & {
+    readonly amount: Minor
+    readonly credit: Pico
+    readonly plan: SoldPlan | null
+  },
+  now: number,
+): TopUp {
+  const { amount, credit, plan } = fx
   return {
     id: `topup_${randomBytes(12).toString('hex')}`,
     account,
@@ -57,7 +92,8 @@ export function draftTopUp(wanted: WantedTopUp, terms: TopUpTerms, now: number):
     rate: fx.rate,
     rateAsOf: fx.asOf,
     rateSource: fx.source,
-    credit: exchange({ amount, currency, rate: fx.rate }).credit,
+    credit,
+    plan,
     state: 'open',
     paymentId: null,
     method: null,
@@ -96,9 +132,9 @@ export function processorsFor(
 }
 
 function processorFor(
-  { processor: id, currency }: WantedTopUp,
+  { processor: id, currency }: Pick<WantedTopUp, 'processor' | 'currency'>,
   terms: TopUpTerms,
-  fx: CurrencyTerms,
+  fx: Pick<CurrencyTerms, 'processors'>,
 ): PaymentProcessor {
   const taking = processorsFor(terms, fx)
   const processor = id === undefined ? taking[0] : taking.find((one) => one.id === id)

@@ -2,10 +2,10 @@
 //
 // The states are pure: they take a report and return what follows from it.
 
-import { twelveMonthsAfter } from '../credits/calendar.ts'
+import { monthsAfter, twelveMonthsAfter } from '../credits/calendar.ts'
 import type { Pico } from '../credits/money.ts'
 import type { Awaitable } from '../async/async.ts'
-import type { Minor, Rate } from '../credits/currency.ts'
+import { creditOfPart, type Minor, type Rate } from '../credits/currency.ts'
 
 export const topUpStates = [
   'open',
@@ -32,6 +32,18 @@ export type TopUpProblem =
   /** More was refunded than was paid. */
   | 'refund_exceeds'
 
+/** A plan as it was sold (plans.ts): what the configuration says later does not change it. */
+export interface SoldPlan {
+  readonly id: string
+  readonly title: string
+  /** How long its period is. */
+  readonly months: number
+  /** Patterns of the models that it opens; null for all. */
+  readonly models: readonly string[] | null
+  /** Once it is paid, milliseconds since 1970. */
+  readonly period: { readonly startsAt: number; readonly endsAt: number } | null
+}
+
 export interface TopUp {
   readonly id: string
   readonly account: string
@@ -48,6 +60,8 @@ export interface TopUp {
   readonly rateAsOf: string
   readonly rateSource: string
   readonly credit: Pico
+  /** The plan that it pays for, which `credit` is of; null where the credit is purchased. */
+  readonly plan: SoldPlan | null
   readonly state: TopUpState
   readonly paymentId: string | null
   readonly method: string | null
@@ -103,9 +117,23 @@ export function stateAfter(
   return refunded > 0n ? 'refunded_part' : 'credited'
 }
 
-/** When the credit of a top-up expires: twelve months after the payment; while unpaid, as if paid at once. */
-export function creditEnds({ paidAt, createdAt }: Pick<TopUp, 'paidAt' | 'createdAt'>): number {
-  return twelveMonthsAfter(paidAt ?? createdAt)
+/**
+ * When the credit of a top-up expires: twelve months after the payment, that of a plan with its period; while unpaid, as
+ * if paid at once.
+ */
+export function creditEnds({
+  paidAt,
+  createdAt,
+  plan,
+}: Pick<TopUp, 'paidAt' | 'createdAt' | 'plan'>): number {
+  const paid = paidAt ?? createdAt
+  if (plan === null) return twelveMonthsAfter(paid)
+  return plan.period?.endsAt ?? monthsAfter(paid, plan.months)
+}
+
+/** The credit that a refunded part takes, `before` of the payment being refunded already. Of a plan see plans.ts: none. */
+export function creditTakenBy(topUp: TopUp, before: Minor, part: Minor): Pico {
+  return topUp.plan === null ? creditOfPart(topUp, before, part) : 0n
 }
 
 const minuteMs = 60_000

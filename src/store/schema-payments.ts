@@ -26,6 +26,8 @@ export function paymentTables(c: typeof columns) {
       rateAsOf: c.string('rate_as_of').notNull(),
       rateSource: c.string('rate_source').notNull(),
       credit: c.money('credit').notNull(),
+      /** The plan that is paid for, as JSON; null for purchased credit. */
+      plan: c.json('plan'),
       state: c.string('state').$type<TopUpState>().notNull(),
       paymentId: c.string('payment_id'),
       method: c.string('method'),
@@ -68,7 +70,8 @@ export function paymentTables(c: typeof columns) {
       c.check('top_up_paid', sql`(payment_id is null) = (paid_at is null)`),
       c.check(
         'top_up_credited',
-        sql`credited_at is null or (paid_at is not null and test = ${c.flagOf(sql`lot is null`)})`,
+        sql`credited_at is null or (paid_at is not null
+          and ((plan is null and test = ${c.flagOf(sql`lot is null`)}) or (plan is not null and lot is null)))`,
       ),
     ],
   )
@@ -164,7 +167,7 @@ export function paymentTables(c: typeof columns) {
     ],
   )
 
-  /** Periods of subscriptions that are sold elsewhere; each is a lot of its own. */
+  /** Periods of subscriptions, those sold elsewhere and those of plans; each is a lot of its own. */
   const subscription = c.table(
     'subscription',
     {
@@ -181,12 +184,19 @@ export function paymentTables(c: typeof columns) {
       lot: c.string('lot'),
       /** What was left of its lot when it was taken back; null unless it was refunded. */
       takenBack: c.money('taken_back'),
+      /** Of a plan that names its models: their patterns, as JSON. */
+      models: c.json('models'),
+      /** When its holder said that it shall not go on, and when they were reminded of its end. */
+      cancelledAt: c.time('cancelled_at'),
+      remindedAt: c.time('reminded_at'),
       createdAt: c.time('created_at').notNull(),
       updatedAt: c.time('updated_at').notNull(),
     },
     (t) => [
       c.index('subscription_account').on(t.account, t.startsAt),
       c.index('subscription_of').on(t.source, t.subscription, t.startsAt),
+      c.partialIndex('subscription_ungranted', sql`lot is null and source = 'weir.plan'`, t.startsAt),
+      c.partialIndex('subscription_unreminded', sql`reminded_at is null and source = 'weir.plan'`, t.endsAt),
       c.check(
         'subscription_state',
         sql`state in ('active', 'grace', 'ended', 'refunded', 'refund_reversed')`,

@@ -19,6 +19,7 @@ import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { AllowanceRegister, WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/top-up.ts'
+import type { PlanStore } from '../payments/plans.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
 import type { UpkeepStore } from '../notify/upkeep.ts'
 import type { RecentCalls } from '../notify/watch.ts'
@@ -54,7 +55,7 @@ export interface Store {
   readonly payments: PaymentStore
   readonly vouchers: VoucherStore
   readonly webhooks: WebhookStore
-  readonly subscriptions: SubscriptionStore
+  readonly subscriptions: SubscriptionStore & PlanStore
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
   readonly background: BackgroundStore

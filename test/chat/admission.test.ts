@@ -220,3 +220,29 @@ describe('a fallback', () => {
     })
   })
 })
+
+describe('a plan that names its models', () => {
+  const lots = new Set(['subscription'])
+  const opened = { models: ['test/*'], lots }
+  const elsewhere = { models: ['other/m'], lots }
+  const refused = (who: Who, balance: Balance, plans: typeof opened) =>
+    refusal(callerOf(who), modelOf('test/m', { premium: true }), balance, now, 'something', plans)
+
+  test.each([
+    ['opens them to chats', { channel: 'app' }, subscribed, opened, undefined],
+    ['also when its credit is spent', { channel: 'app' }, nothing, opened, undefined],
+    ['opens no others by its credit', { channel: 'app' }, subscribed, elsewhere, 'plan_required'],
+    ['takes nothing from purchased credit', { channel: 'app' }, bought, elsewhere, undefined],
+    ['opens nothing to keys', {}, subscribed, opened, 'plan_required'],
+  ] as const)('%s', (_, who, balance, plans, answer) => {
+    expect(refused(who, balance, plans)).toBe(answer)
+  })
+
+  test('leaves what other subscription credit opens', () => {
+    const both = {
+      ...subscribed,
+      lots: [...subscribed.lots, { ...subscribed.lots[0]!, id: 'of an app store' }],
+    }
+    expect(refused({ channel: 'app' }, both, elsewhere)).toBeUndefined()
+  })
+})

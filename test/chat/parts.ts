@@ -67,6 +67,7 @@ export function partsOf(
   return {
     ended,
     catalog: { resolve: (id) => modelOf(id), member: (id) => modelOf(id) },
+    openedByPlans: async () => ({ models: [], lots: new Set() }),
     providers: new Map(providers.map((provider) => [provider.id, provider])),
     keepsContents: false,
     guards: undefined,

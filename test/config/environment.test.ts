@@ -91,6 +91,10 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
       '{"EUR":{"per_usd":"0.92","min":"5","max":"500"}}',
       { EUR: { per_usd: '0.92', min: '5', max: '500', source: 'set by the operator' } },
     ],
+    'payments.plans': [
+      '{"pro":{"title":"Pro","credit_usd":"10","prices":{"INR":"499"}}}',
+      { pro: { title: 'Pro', credit_usd: '10', months: 1, prices: { INR: '499' } } },
+    ],
     'payments.min_inr': ['150', '150'],
     'payments.max_inr': ['900.50', '900.50'],
     'payments.razorpay.key_id': ['rzp_live_a', 'rzp_live_a'],

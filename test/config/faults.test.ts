@@ -97,6 +97,10 @@ search: { backend: tavily }
       'payments.currencies.INR: is set by payments.fx, min_inr and max_inr, not {"per_usd":"89","min":"5","max":"9"}',
     ],
     [
+      'payments: { plans: { pro: { title: Pro, credit_usd: "5", prices: { JPY: "9.5" } } } }',
+      'payments.plans.pro.prices.JPY: has more than the 0 decimals that JPY is paid in, not "9.5"',
+    ],
+    [
       'bootstrap: { credit_usd: "1000001" }',
       'bootstrap.credit_usd: must be at most "1000000", which is the largest grant, not "1000001"',
     ],

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { openTopUp as open, rounding } from './top-up.ts'
+import { openTopUp as open, plansOver, rounding } from './top-up.ts'
 
 const check = 'one payment is one credit'
 
@@ -58,4 +58,28 @@ test('a top-up whose lot is not there is found by the whole audit', async () => 
   using database = new Database(store.path)
   database.run("UPDATE top_up SET lot = 'lot_none'")
   expect((await broken())[0]).toEqual([check])
+})
+
+test.each([
+  ['a plan without its period', 'DELETE FROM subscription', true],
+  [
+    'a second period of a payment',
+    "INSERT INTO subscription SELECT period || 'x', source, subscription, account, product, starts_at, ends_at, state, amount, NULL, taken_back, created_at, updated_at, models, cancelled_at, reminded_at FROM subscription",
+    false,
+  ],
+  ['a period that was not paid', 'DELETE FROM top_up WHERE plan IS NOT NULL', false],
+  ['a period of another credit', 'UPDATE subscription SET amount = amount + 1', true],
+  ['a period of another account', "UPDATE subscription SET account = 'berta'", true],
+  ['a lot of another period', "UPDATE subscription SET lot = 'lot_none'", false],
+] as const)('%s is found', async (_, forgery, ofDay) => {
+  const plan = { id: 'basic', title: 'Basic', months: 1, models: null, period: null }
+  const topUp = { ...open, id: 'topup_a1', reference: null, plan }
+  await store.payments.addTopUp(topUp, null, { most: 10, since: 0 })
+  await plansOver(store, () => noon).begin(topUp)
+  const paid = { paymentId: 'pay_2', paidAt: noon, creditedAt: noon, state: 'credited' as const }
+  await store.payments.changeTopUp('topup_a1', (row) => ({ ...row, ...paid }))
+  expect(await broken()).toEqual([[], []])
+  using database = new Database(store.path)
+  database.run(forgery)
+  expect(await broken()).toEqual([[check], ofDay ? [check] : []])
 })

@@ -10,7 +10,7 @@ import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { inRupees, openTopUp, rounding } from './top-up.ts'
+import { inRupees, openTopUp, plansOver, rounding } from './top-up.ts'
 
 const { credit } = openTopUp
 const ends = twelveMonthsAfter(noon)
@@ -23,6 +23,7 @@ let messages: number
 const parts = () => ({
   store: store.payments,
   ledger: store.ledger,
+  plans: plansOver(store, () => now),
   processors: [
     {
       id: 'razorpay',

@@ -10,7 +10,7 @@ import { usd } from '../../src/credits/money.ts'
 import { parseRate } from '../../src/credits/currency.ts'
 import type { CurrencyTerms } from '../../src/payments/top-up-draft.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { inRupees } from './top-up.ts'
+import { inRupees, plansOver } from './top-up.ts'
 
 let home: TempDir
 let store: Store
@@ -53,6 +53,7 @@ function partsWith(payments: PaymentStore = store.payments, rate = '89.015') {
   return {
     store: payments,
     ledger: store.ledger,
+    plans: plansOver(store, () => now),
     processors: [processor],
     currencies: inRupees(rate),
     unpaidPerHour: 20,

@@ -8,7 +8,7 @@ import type { PaymentProcessor } from '../../src/payments/processor.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { day, holdOf, minute, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
-import { inRupees, openTopUp, rounding } from './top-up.ts'
+import { inRupees, openTopUp, plansOver, rounding } from './top-up.ts'
 
 const hour = 60 * minute
 let home: TempDir
@@ -45,6 +45,7 @@ beforeEach(async () => {
   payments = new Payments({
     store: store.payments,
     ledger: store.ledger,
+    plans: plansOver(store, () => now),
     processors: [processor],
     currencies: inRupees(),
     unpaidPerHour: 20,

@@ -14,7 +14,7 @@ import { GatewayError } from '../../src/errors/errors.ts'
 import { holdOf, noon, settleOf } from '../credits/support.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { receiptGaps, statementFaults } from './statements.ts'
-import { inRupees } from './top-up.ts'
+import { inRupees, plansOver } from './top-up.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'
 
 export interface ShuffleReport {
@@ -115,6 +115,7 @@ class Way {
     this.#payments = new Payments({
       store: store.payments,
       ledger: store.ledger,
+      plans: plansOver(store, () => clock.now),
       processors: [this.#processor],
       currencies: inRupees(),
       unpaidPerHour: 20,

@@ -1,6 +1,9 @@
 // A top-up of 500 rupees that nobody has paid yet.
 
 import { exchange as exchangeOf, parseRate } from '../../src/credits/currency.ts'
+import { type PlanOnSale, Plans } from '../../src/payments/plans.ts'
+import { Subscriptions } from '../../src/payments/subscriptions.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { TopUp } from '../../src/payments/top-up.ts'
 import type { CurrencyTerms } from '../../src/payments/top-up-draft.ts'
 import { noon } from '../credits/support.ts'
@@ -16,6 +19,24 @@ export function inRupees(rate = '89.015'): readonly [CurrencyTerms] {
   return [{ currency: 'INR', ...dated, least: 10_000n, most: 5_000_000n, processors: null }]
 }
 
+/** The plans that are sold over a store; none unless they are given. */
+export function plansOver(
+  store: Pick<Store, 'subscriptions' | 'ledger'>,
+  now: () => number,
+  sold: readonly PlanOnSale[] = [],
+): Plans {
+  const subscriptions = new Subscriptions({
+    store: store.subscriptions,
+    ledger: store.ledger,
+    accountOf: (account) => account,
+    products: new Map(),
+    graceMs: 0,
+    now,
+  })
+  const plans = new Map(sold.map((plan) => [plan.id, plan]))
+  return new Plans({ plans, store: store.subscriptions, subscriptions, now })
+}
+
 export const openTopUp: TopUp = {
   id: 'topup_1',
   account: 'anna',
@@ -29,6 +50,7 @@ export const openTopUp: TopUp = {
   rateAsOf: '2026-11-20',
   rateSource: 'a test',
   credit: exchange.credit,
+  plan: null,
   state: 'open',
   paymentId: null,
   method: null,

@@ -2,13 +2,20 @@
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type { Page } from '../../http/console/answers.ts'
-import type { TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
+import type { OwnPlansView, TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
 import { call, relayedAnswerWithinMs } from './call.ts'
 
 export function useTopUpTerms() {
   return useQuery({
     queryKey: ['top-up-terms'],
     queryFn: () => call<{ data: TopUpTermsView }>('GET', 'top-up-terms').then(({ data }) => data),
+  })
+}
+
+export function usePlans() {
+  return useQuery({
+    queryKey: ['plans'],
+    queryFn: () => call<{ data: OwnPlansView }>('GET', 'plans').then(({ data }) => data),
   })
 }
 

@@ -10,6 +10,7 @@ import { Acts, CatalogPage, Ledger, OperatorSettings, Overview } from './install
 import { ManagementKeys } from './management-keys.tsx'
 import { AllPayments, Messages, PaymentPage, Subscriptions, Vouchers } from './payments.tsx'
 import { OperatorModels } from './models.tsx'
+import { AllPlans } from './plans.tsx'
 import { ProviderPage, Providers } from './providers.tsx'
 import { AllRequests, AnyRequest, Search, SearchBox } from './requests.tsx'
 
@@ -38,6 +39,7 @@ function Places() {
       <Route path="/operator/payments" component={AllPayments} />
       <Route path="/operator/payments/messages" component={Messages} />
       <Route path="/operator/payments/vouchers" component={Vouchers} />
+      <Route path="/operator/payments/plans" component={AllPlans} />
       <Route path="/operator/payments/subscriptions" component={Subscriptions} />
       <Route path="/operator/payments/:id" component={PaymentPage} />
       <Route path="/operator/providers" component={Providers} />

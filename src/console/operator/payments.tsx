@@ -16,7 +16,7 @@ import type {
 } from '../../http/payments/answers.ts'
 import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { TopUpTable } from '../pages/payments.tsx'
-import { amountOf, problems, rateOf, processorName, TopUpBadges } from '../pages/words.tsx'
+import { amountOf, planText, problems, rateOf, processorName, TopUpBadges } from '../pages/words.tsx'
 import { elevate } from '../session/credentials.tsx'
 import { countOf, day, decimal, exact, moment, money, plus, t, usd } from '../strings/text.ts'
 import {
@@ -46,11 +46,12 @@ const parts = [
   ['/operator/payments', 'Top-ups'],
   ['/operator/payments/messages', 'Messages'],
   ['/operator/payments/vouchers', 'Vouchers'],
+  ['/operator/payments/plans', 'Plans'],
   ['/operator/payments/subscriptions', 'Subscriptions'],
 ] as const
 
 /** The head of each page about payments, with links to the others. */
-function PaymentsHead({ children }: { children?: ReactNode }) {
+export function PaymentsHead({ children }: { children?: ReactNode }) {
   const [path] = useLocation()
   return (
     <>
@@ -158,7 +159,7 @@ function accountOf({ account, account_email }: TopUpOfOperatorView) {
   return <AccountLink id={account} email={account_email} />
 }
 
-function AccountLink({ id, email = null }: { id: string; email?: string | null }) {
+export function AccountLink({ id, email = null }: { id: string; email?: string | null }) {
   return (
     <Link
       href={`/operator/accounts/${id}`}
@@ -286,7 +287,11 @@ function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
           </span>
         </Fact>
         <Fact name={t('Credit')}>{usd(topUp.credit_usd)}</Fact>
-        <Fact name={t('Rate')}>{`${rateOf(topUp)}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
+        {topUp.plan === null ? (
+          <Fact name={t('Rate')}>{`${rateOf(topUp)}, ${topUp.rate_source}, ${topUp.rate_as_of}`}</Fact>
+        ) : (
+          <Fact name={t('Plan')}>{planText(topUp.plan)}</Fact>
+        )}
         <Fact name={t('Processor')}>{processorName(topUp.processor)}</Fact>
         <Fact name={t('Page')}>
           <span className="font-mono text-[12.5px] break-all">{topUp.reference ?? '–'}</span>
@@ -579,7 +584,7 @@ async function accountsLike(text: string): Promise<readonly AccountView[]> {
 }
 
 /** The id of the account with this address or id. If there is none, throws an error for the field. */
-async function accountIdOf(typed: string): Promise<string> {
+export async function accountIdOf(typed: string): Promise<string> {
   const text = typed.trim().toLowerCase()
   const found = (await accountsLike(text)).find(
     ({ id, email }) => email.toLowerCase() === text || id.toLowerCase() === text,

@@ -10,6 +10,7 @@ import { ago, day, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/kit.tsx'
 import { notOnPhones, numeric, Older, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import { kindNames, Payments } from './payments.tsx'
+import { PlanEnding, PlansLink } from './plans.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './words.tsx'
 
 export function Credits() {
@@ -20,6 +21,7 @@ export function Credits() {
         title={t('Credits')}
         about={t('1 credit is 1 US dollar of model usage, at the provider’s own price.')}
       >
+        <PlansLink />
         <Link href="/credits/statements" className="text-accent underline">
           {t('Statements')}
         </Link>
@@ -52,6 +54,7 @@ function Whole({ credits }: { credits: CreditsOf }) {
         </p>
       )}
       <Notices credits={credits} />
+      <PlanEnding />
       <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-4">
         {credits.pools.map(({ type, remaining, held, resets_at: resets }) => (
           <li key={type} className="card p-4">

@@ -12,6 +12,7 @@ import { Keys } from './keys.tsx'
 import { McpServers } from './mcp-servers.tsx'
 import { Models } from './models.tsx'
 import { Overview } from './overview.tsx'
+import { PlansPage } from './plans.tsx'
 import { RequestPage, Requests } from './requests.tsx'
 import { Settings } from './settings.tsx'
 import { WebhooksPage } from './webhooks.tsx'
@@ -28,6 +29,7 @@ export default function Pages() {
       <Route path="/groups" component={MyGroups} />
       <Route path="/groups/:id" component={MyGroup} />
       <Route path="/credits" component={Credits} />
+      <Route path="/credits/plans" component={PlansPage} />
       <Route path="/credits/top-up" component={TopUpPage} />
       <Route path="/credits/top-ups/:id" component={TopUpState} />
       <Route path="/credits/top-ups/:id/receipt" component={ReceiptPage} />

@@ -20,7 +20,7 @@ import {
   wideOnly,
 } from '../ui/table.tsx'
 import { rateDay } from './top-up.tsx'
-import { amountOf, poolNames, processorName, rateOf, TopUpBadges } from './words.tsx'
+import { amountOf, planText, poolNames, processorName, rateOf, TopUpBadges } from './words.tsx'
 
 export function Payments() {
   const topUps = useTopUps()
@@ -209,15 +209,22 @@ function Receipt({ receipt }: { receipt: PaymentReceiptView }) {
             <span className="font-mono break-all">{receipt.payment_id}</span>
           </Line>
           <Line name={t('For')}>
-            {t('{credit} of prepaid credit for model usage', { credit: usd(receipt.credit_usd) })}
+            {receipt.plan === null
+              ? t('{credit} of prepaid credit for model usage', { credit: usd(receipt.credit_usd) })
+              : t('{period}: {credit} of credit for chats', {
+                  period: planText(receipt.plan),
+                  credit: usd(receipt.credit_usd),
+                })}
           </Line>
-          <Line name={t('Rate')}>
-            {t('{rate} for $1: {source}, {day}', {
-              rate: rateOf(receipt),
-              source: receipt.rate_source,
-              day: rateDay(receipt.rate_as_of),
-            })}
-          </Line>
+          {receipt.plan === null && (
+            <Line name={t('Rate')}>
+              {t('{rate} for $1: {source}, {day}', {
+                rate: rateOf(receipt),
+                source: receipt.rate_source,
+                day: rateDay(receipt.rate_as_of),
+              })}
+            </Line>
+          )}
           <Line name={t('Credit usable until')}>{day(receipt.credit_expires_at)}</Line>
           {Number(receipt.refunded) > 0 && (
             <Line name={t('Paid back since')}>{money(receipt.refunded, receipt.currency)}</Line>

@@ -20,7 +20,7 @@ import {
   textOf,
   useAct,
 } from '../ui/kit.tsx'
-import { amountOf, problems, processorName, rateOf, TopUpBadges } from './words.tsx'
+import { amountOf, planText, problems, processorName, rateOf, TopUpBadges } from './words.tsx'
 
 export function TopUpState() {
   const { id } = useParams<{ id: string }>()
@@ -30,6 +30,7 @@ export function TopUpState() {
   useEffect(() => {
     if (state === undefined || state === 'open') return
     void client.invalidateQueries({ queryKey: ['credits'] })
+    void client.invalidateQueries({ queryKey: ['plans'] })
     void client.invalidateQueries({ queryKey: ['top-ups'], exact: true })
   }, [client, state])
   return (
@@ -39,7 +40,7 @@ export function TopUpState() {
           {t('Credits')}
         </Link>
       </p>
-      <PageHead title={topUp ? t('Top-up of {amount}', { amount: amountOf(topUp) }) : t('Top-up')}>
+      <PageHead title={topUp ? titleOf(topUp) : t('Top-up')}>
         {topUp && <TopUpBadges topUp={topUp} />}
       </PageHead>
       {isPending && <Loading />}
@@ -61,8 +62,11 @@ export function TopUpState() {
               </Link>
             )}
             {!isWaiting(topUp) && (
-              <Link href="/credits/top-up" className="p-2 text-accent underline">
-                {t('Top up again')}
+              <Link
+                href={topUp.plan === null ? '/credits/top-up' : '/credits/plans'}
+                className="p-2 text-accent underline"
+              >
+                {topUp.plan === null ? t('Top up again') : t('Plans')}
               </Link>
             )}
           </p>
@@ -70,6 +74,37 @@ export function TopUpState() {
       )}
     </>
   )
+}
+
+function titleOf(topUp: TopUpView): string {
+  const amount = amountOf(topUp)
+  if (topUp.plan !== null) return t('{plan} for {amount}', { plan: topUp.plan.title, amount })
+  return t('Top-up of {amount}', { amount })
+}
+
+/** How the payment of a plan ended, in a sentence; undefined for what is said of every payment. */
+function saidOfPlan({
+  plan,
+  state,
+  test,
+  refunded,
+  currency,
+  credit_usd: credit,
+}: TopUpView): string | undefined {
+  if (plan === null || test) return undefined
+  const amount = money(refunded, currency)
+  switch (state) {
+    case 'credited':
+      return t('{period}: {credit} of credit for chats.', { period: planText(plan), credit: usd(credit) })
+    case 'refunded':
+      return t('{amount} was paid back, and the plan has ended.', { amount })
+    case 'refunded_part':
+      return t('{amount} was paid back. The plan goes on.', { amount })
+    case 'disputed':
+      return t('The payment is disputed. If it is lost, the plan ends.')
+    default:
+      return undefined
+  }
 }
 
 /** What it waits for, or how it ended: in a sentence. */
@@ -83,6 +118,13 @@ function Said({ topUp }: { topUp: TopUpView }) {
         {t('An operator has been called; nothing that was paid is lost. The id of this top-up is {id}.', {
           id: topUp.id,
         })}
+      </Note>
+    )
+  const ofPlan = saidOfPlan(topUp)
+  if (ofPlan !== undefined)
+    return (
+      <Note tone={topUp.state === 'credited' ? 'good' : 'warn'} role="status">
+        {ofPlan}
       </Note>
     )
   switch (topUp.state) {
@@ -191,13 +233,16 @@ function Facts({ topUp }: { topUp: TopUpView }) {
       <Fact name={t('Credit')}>
         <span className="tabular-nums">{usd(topUp.credit_usd)}</span>
       </Fact>
-      <Fact name={t('Rate')}>
-        {t('{rate} for $1: {source}, {day}', {
-          rate: rateOf(topUp),
-          source: topUp.rate_source,
-          day: rateDay(topUp.rate_as_of),
-        })}
-      </Fact>
+      {topUp.plan !== null && <Fact name={t('Plan')}>{planText(topUp.plan)}</Fact>}
+      {topUp.plan === null && (
+        <Fact name={t('Rate')}>
+          {t('{rate} for $1: {source}, {day}', {
+            rate: rateOf(topUp),
+            source: topUp.rate_source,
+            day: rateDay(topUp.rate_as_of),
+          })}
+        </Fact>
+      )}
       <Fact name={t('Can be paid until')}>{moment(topUp.expires_at)}</Fact>
       <Fact name={t('Credit usable until')}>{day(topUp.credit_expires_at)}</Fact>
       <Fact name={t('Payment')}>

@@ -1,6 +1,6 @@
 import type { Pool } from '../../credits/pool.ts'
 import type { TopUpView } from '../../http/payments/answers.ts'
-import { money, t } from '../strings/text.ts'
+import { day, money, t } from '../strings/text.ts'
 import { Badge } from '../ui/kit.tsx'
 
 export const poolNames: Readonly<Record<Pool, string>> = {
@@ -77,6 +77,12 @@ export const problems: Readonly<Record<string, string>> = {
 /** What a payment was opened for. */
 export function amountOf({ amount, currency }: Pick<TopUpView, 'amount' | 'currency'>): string {
   return money(amount, currency)
+}
+
+/** The plan that a top-up pays for, with its period once it is paid. */
+export function planText({ title, from, to }: NonNullable<TopUpView['plan']>): string {
+  if (from === null || to === null) return title
+  return t('{plan}, {from} to {to}', { plan: title, from: day(from), to: day(to) })
 }
 
 /** `₹89.015`, what a US dollar costs. */

@@ -4,6 +4,7 @@ import { calls, chat } from './hi-calls.ts'
 import { chatting } from './hi-chat.ts'
 import { lists } from './hi-lists.ts'
 import { models } from './hi-models.ts'
+import { plans } from './hi-plans.ts'
 
 // Hindi: settings, webhooks, and MCP servers.
 
@@ -766,6 +767,7 @@ export const parts = [
   groups,
   models,
   lists,
+  plans,
 ] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

@@ -25,6 +25,7 @@ import type { HttpParts } from '../parts.ts'
 import { paymentRoutes } from '../payments/admin.ts'
 import { groupStatementRoutes } from '../payments/group-statements.ts'
 import { adminStatementRoutes, statementRoutes } from '../payments/statements.ts'
+import { adminPlanRoutes, planRoutes } from '../payments/plans.ts'
 import { topUpRoutes, voucherRoutes } from '../payments/top-ups.ts'
 import { conversationSearchRoute } from './conversation-search.ts'
 import { conversationRoutes } from './conversations.ts'
@@ -58,6 +59,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...managementKeyRoutes,
   ...accountMcpServerRoutes,
   ...paymentRoutes,
+  ...adminPlanRoutes,
   ...adminStatementRoutes,
   ...groupStatementRoutes,
   ...accountWebhookRoutes,
@@ -73,6 +75,7 @@ export const consoleRoutes: readonly ConsoleRoute[] = [
   ...mcpServerRoutes,
   ...creditRoutes,
   ...topUpRoutes,
+  ...planRoutes,
   ...statementRoutes,
   ...voucherRoutes,
   ...requestRoutes,

@@ -5,6 +5,7 @@ import type { Account } from '../../accounts/account.ts'
 import type { Model } from '../../catalog/row.ts'
 import { etagMatches, etagOf, providersOf } from '../../catalog/wire.ts'
 import { costsOf, refusal } from '../../chat/admission.ts'
+import type { OpenedByPlans } from '../../chat/call.ts'
 import { connectedClients } from '../../connect/clients.ts'
 import type { Balance } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -72,8 +73,9 @@ async function modelRows(parts: HttpParts, account: Account): Promise<readonly M
   const balance = await ledger.balance(account.id)
   const answering = parts.answering()
   const figures = parts.lastHour()
+  const opened = await parts.chat.openedByPlans(account.id)
   return catalog.list().map((model) => ({
-    ...modelRow(parts, account, model, balance, answering, now()),
+    ...modelRow(parts, account, model, balance, answering, now(), opened),
     providers: providersOf(model, (provider) => figures[provider]),
   }))
 }
@@ -87,6 +89,7 @@ function modelRow(
   balance: Balance,
   answering: ReadonlySet<string>,
   now: number,
+  opened: OpenedByPlans,
 ): Omit<ModelView, 'providers'> {
   const { rates } = model.offers[0]!.price
   const perMillion = (rate: bigint) => formatUsd(rate * millionTokens)
@@ -98,7 +101,7 @@ function modelRow(
     if (channel === 'app' && !chats) return 'not_chat'
     const caller = { account, key: null, standing: null, channel, mode: 'live', session: null } as const
     // The other refusals are of keys, and there is none here.
-    return (refusal(caller, model, balance, now, costs) ?? null) as NotCallable | null
+    return (refusal(caller, model, balance, now, costs, opened) ?? null) as NotCallable | null
   }
   return {
     id: model.id,

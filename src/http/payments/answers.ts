@@ -27,9 +27,15 @@ export const topUp = z.strictObject({
   rate_as_of: z.string(),
   rate_source: z.string(),
   credit_usd: money.describe('The credit that the amount becomes, US dollars'),
-  credit_expires_at: iso.describe('Until when the credit can be used: twelve months from the payment'),
+  credit_expires_at: iso.describe(
+    'Until when the credit can be used: twelve months from the payment, or the end of the period of a plan',
+  ),
+  plan: z
+    .strictObject({ id: z.string(), title: z.string(), from: iso.nullable(), to: iso.nullable() })
+    .nullable()
+    .describe('The plan that it pays for, with its period once it is paid; null for purchased credit'),
   url: z.string().nullable().describe('The page to pay on'),
-  lot: z.string().nullable().describe('The lot of its credit, once it is credited'),
+  lot: z.string().nullable().describe('The lot of its credit, once it is credited; null for a plan'),
   payment_id: z.string().nullable().describe("The processor's id of the payment"),
   refunded: money.describe('Of the amount, what was taken back'),
   problem: z
@@ -73,6 +79,41 @@ const terms = z.strictObject({
   processors: z.array(z.strictObject({ id: z.enum(processorIds), test: z.boolean() })),
 })
 export type TopUpTermsView = Wire<typeof terms>
+
+const plan = z.strictObject({
+  id: z.string(),
+  title: z.string(),
+  about: z.string().nullable(),
+  credit_usd: usd.describe('The subscription credit of a period, US dollars.'),
+  months: z.int().describe('How long a period is.'),
+  models: z.array(z.string()).nullable().describe('Patterns of the models that it opens; null for all.'),
+  prices: z.array(z.strictObject({ currency, amount, processors: z.array(z.enum(processorIds)) })),
+})
+export type PlanView = Wire<typeof plan>
+
+const planPeriod = z.strictObject({
+  plan: z.string(),
+  title: z.string(),
+  subscription: z.string().describe('The id of the payment, or `by-hand-` and the id of a grant.'),
+  state: z.enum(['running', 'coming']),
+  from: iso,
+  to: iso,
+  credit_usd: usd,
+  models: z.array(z.string()).nullable(),
+  cancelled_at: iso.nullable().describe('When its holder said that it shall not go on.'),
+})
+export type PlanPeriodView = Wire<typeof planPeriod>
+
+const ownPlans = z.strictObject({
+  plans: z.array(plan),
+  periods: z
+    .array(planPeriod)
+    .describe('Those of the account that run or are paid for, the first one first.'),
+})
+export type OwnPlansView = Wire<typeof ownPlans>
+
+const subscriber = planPeriod.extend({ account: z.string(), account_email: z.string().nullable() })
+export type SubscriberView = Wire<typeof subscriber>
 
 const receipt = topUp.extend({
   method: z.string().nullable().describe('How it was paid, in a word of the processor.'),
@@ -121,6 +162,7 @@ const statement = z.strictObject({
         amount: money.nullable().describe('In `currency`'),
         currency: currency.nullable(),
         rate: money.nullable(),
+        plan: z.string().nullable().describe('The plan that was paid for'),
         refunded: money.nullable().describe('Of the amount, what was taken back so far'),
         credit_usd: money,
         lot: z.string(),
@@ -172,6 +214,9 @@ export const paymentAnswers: Answers = {
   'POST top-ups': topUp,
   'GET top-ups/:id': topUp,
   'GET top-ups/:id/receipt': receipt,
+  'GET plans': data(ownPlans),
+  'POST plans/:plan/payments': topUp,
+  'POST plans/cancel': data(ownPlans),
   'POST vouchers/redeem': redeemed,
   'GET credits/statements/:month': data(statement),
 }
@@ -264,6 +309,9 @@ export const adminPaymentAnswers: Answers = {
   'GET vouchers': data(z.array(voucher)),
   'POST vouchers': data(z.array(newVoucher)),
   'POST vouchers/:id/revoke': z.strictObject({ id: z.string(), revoked: z.literal(true) }),
+  'GET plans': data(z.array(plan)),
+  'GET plans/subscribers': data(z.array(subscriber)),
+  'POST plans/:plan/grants': data(planPeriod),
   'GET subscriptions': subscriptions,
   'POST subscriptions': data(period.nullable()),
   'POST subscriptions/end': data(z.array(period)),

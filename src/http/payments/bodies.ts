@@ -18,6 +18,8 @@ export const topUpBody = z.strictObject({
     .describe('Who takes the money; the first that is set up where it is left out'),
 })
 
+export const planBody = topUpBody.pick({ currency: true, processor: true })
+
 export const voucherBody = z.strictObject({
   code: z.string().min(1).max(100).describe('The code as it was given out, such as WEIR-XXXX-XXXX-XXXX-XXXX'),
 })

@@ -19,6 +19,7 @@ const shown: TopUpView = {
   credit_usd: '5.617030837499',
   credit_expires_at: '2027-11-22T09:30:00.000Z',
   url: 'https://rzp.io/rzp/abc',
+  plan: null,
   lot: null,
   payment_id: null,
   refunded: '0',

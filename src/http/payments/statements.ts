@@ -121,9 +121,11 @@ export async function statementOf(
 }
 
 const fromPayment = /^payment:([a-z]+):(.+)$/
+/** The period of a plan that a top-up has paid for (plans.ts). */
+const fromPlan = /^subscription:weir\.plan:(topup_[0-9a-f]+):/
 
 function isPayment({ kind, source }: StatementEntry): boolean {
-  return kind === 'grant' && source !== null && fromPayment.test(source)
+  return kind === 'grant' && source !== null && (fromPayment.test(source) || fromPlan.test(source))
 }
 
 /** The receipt of the entry that credited it, since a statement shows the journal's figures. */
@@ -133,15 +135,20 @@ async function receiptOf(
 ) {
   const [, processor = '', paymentId = ''] = fromPayment.exec(source ?? '') ?? []
   const known = processorIds.find((id) => id === processor)
-  const topUp = known && (await paymentStore.findByPayment(known, paymentId))
+  const plan = fromPlan.exec(source ?? '')?.[1]
+  const topUp =
+    plan === undefined
+      ? known && (await paymentStore.findByPayment(known, paymentId))
+      : await paymentStore.findTopUp(plan)
   const view = topUp === undefined ? undefined : viewOf(topUp)
   return {
     receipt: view?.receipt ?? null,
     top_up: view?.id ?? null,
-    payment_id: paymentId,
+    payment_id: view?.payment_id ?? paymentId,
     amount: view?.amount ?? null,
     currency: view?.currency ?? null,
     rate: view?.rate ?? null,
+    plan: view?.plan?.title ?? null,
     refunded: view?.refunded ?? null,
     credit_usd: formatUsd(amount),
     lot: lot ?? '',

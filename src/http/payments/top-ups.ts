@@ -115,13 +115,7 @@ async function openTopUp(
   headers: Headers,
 ): Promise<TopUpView> {
   if (account.suspended) throw new GatewayError('account_suspended')
-  const idempotencyKey = headers.get('idempotency-key')
-  if (idempotencyKey !== null && !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) {
-    throw new GatewayError('invalid_request', {
-      message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
-      param: 'Idempotency-Key',
-    })
-  }
+  const idempotencyKey = idempotencyKeyIn(headers)
   const amount = parseMinor(text, currency)
   if (amount === undefined) {
     const message = `amount: ${currency} is paid in amounts with at most ${givenDecimals(currency)} decimals.`
@@ -130,6 +124,16 @@ async function openTopUp(
   const wanted = { account: account.id, amount, currency, processor, idempotencyKey }
   const topUp = await parts.payments.open(wanted, (id) => returnTo(parts, id))
   return viewOf(topUp)
+}
+
+/** The Idempotency-Key of a request, null without one. Throws `invalid_request`. */
+export function idempotencyKeyIn(headers: Headers): string | null {
+  const key = headers.get('idempotency-key')
+  if (key === null || /^[\x21-\x7e]{1,255}$/.test(key)) return key
+  throw new GatewayError('invalid_request', {
+    message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
+    param: 'Idempotency-Key',
+  })
 }
 
 /** Where the payer's browser returns to. */
@@ -142,7 +146,7 @@ function terms({ payments, now }: HttpParts): TopUpTermsView {
   return {
     currencies: payments.currencies.map((currency) => currencyView(payments, currency)),
     /** If it were paid now. */
-    credit_expires_at: iso(creditEnds({ paidAt: null, createdAt: now() })),
+    credit_expires_at: iso(creditEnds({ paidAt: null, createdAt: now(), plan: null })),
     processors: payments.processors.map(({ id, test }) => ({ id, test })),
   }
 }
@@ -176,6 +180,7 @@ export function viewOf(topUp: TopUp): TopUpView {
     rate_source: topUp.rateSource,
     credit_usd: formatUsd(topUp.credit),
     credit_expires_at: iso(creditEnds(topUp)),
+    plan: planOf(topUp),
     url: topUp.url,
     lot: topUp.lot,
     payment_id: topUp.paymentId,
@@ -186,6 +191,13 @@ export function viewOf(topUp: TopUp): TopUpView {
     expires_at: iso(topUp.expiresAt),
     paid_at: isoOrNull(topUp.paidAt),
   }
+}
+
+function planOf({ plan }: TopUp): TopUpView['plan'] {
+  if (plan === null) return null
+  const { id, title, period } = plan
+  const [from, to] = [period?.startsAt ?? null, period?.endsAt ?? null]
+  return { id, title, from: isoOrNull(from), to: isoOrNull(to) }
 }
 
 // Vouchers for signed-in accounts, in the app and the console.

@@ -8,6 +8,7 @@ import type { Minor } from '../../credits/currency.ts'
 import type { PaymentEvent, PaymentFact, PaymentNews, RefundNews, TopUp } from '../top-up.ts'
 import {
   badSignature,
+  nameOf,
   type PaymentProcessor,
   type ProcessorFetch,
   requireShape,
@@ -65,7 +66,7 @@ export class StripeCheckout implements PaymentProcessor {
               price_data: {
                 currency: topUp.currency.toLowerCase(),
                 unit_amount: Number(topUp.amount),
-                product_data: { name: 'Credit for model usage' },
+                product_data: { name: nameOf(topUp) },
               },
             },
           ],

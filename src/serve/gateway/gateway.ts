@@ -19,7 +19,7 @@ import type { Gateways } from '../../store/store.ts'
 import type { GatewayProcess } from './process.ts'
 import { identityParts, mailerOf } from './identity.ts'
 import { mcpOf } from './tools.ts'
-import { paymentParts, sweepable, type Sweepable } from './payments.ts'
+import { openedByPlansOf, paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { type EndedCalls, requestLimits, type Serving, servingOf } from './serving.ts'
 import { Configuration } from './configuration.ts'
 import { Alarms, alarmSender, keepLooking, totalsOfAll } from './alarms.ts'
@@ -77,6 +77,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
     freeCredit: identity.freeCredit,
     monthlyCredit: identity.monthlyCredit,
     onKeyUsed: (key, network) => leaks.onUsed(key, network),
+    openedByPlans: openedByPlansOf(parts),
   })
   store.whenAccountsChange(serving.accountsChanged)
   const configuration = new Configuration(parts)
@@ -88,7 +89,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
     configuration,
     metrics,
     siblings: parts.siblings,
-    ...paymentParts(parts),
+    ...paymentParts(parts, () => `${identity.site.url()}/console`),
     webhooks: notifications.webhooks,
     testWebhook: notifications.testWebhook,
     thresholds: notifications.thresholds,

@@ -12,6 +12,8 @@ import { usd } from '../../credits/money.ts'
 import type { CurrencyTerms } from '../../payments/top-up-draft.ts'
 import type { Store } from '../../store/store.ts'
 import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
+import { type PlanOnSale, Plans, remindOfEnds } from '../../payments/plans.ts'
+import { mailerOf } from './identity.ts'
 import { Vouchers } from '../../payments/vouchers.ts'
 import { Payments } from '../../payments/payments.ts'
 import type { ProcessorFetch, PaymentProcessor } from '../../payments/processor.ts'
@@ -26,19 +28,24 @@ import type { GatewayProcess } from './process.ts'
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
-export function paymentParts(parts: GatewayProcess): PaymentServices {
+/** `consolePage` is the address of the console. */
+export function paymentParts(parts: GatewayProcess, consolePage: () => string): PaymentServices {
   const { config, store, clock } = parts
+  const subscriptions = subscriptionsOf(parts)
+  const plans = plansOf(parts, subscriptions)
   const { secret, secret_before: before } = config.subscriptions
   const { name = null, address = null, gstin = null } = config.payments.seller
   return {
     seller: { name, address, gstin },
     brand: brandIn(config),
-    payments: paymentsOf(parts),
+    payments: paymentsOf(parts, plans),
+    plans,
+    remind: remindersOf(parts, plans, consolePage),
     paymentStore: store.payments,
     voucherStore: store.vouchers,
     subscriptionStore: store.subscriptions,
     vouchers: new Vouchers(store.vouchers, store.ledger, clock),
-    subscriptions: subscriptionsOf(parts),
+    subscriptions,
     hookLimit: new HookLimit(config.payments.refused_hooks_per_network, clock),
     subscriptionSecrets: secretsIn({ webhook_secret: secret, webhook_secret_before: before }),
     apple: appleIn(config),
@@ -99,8 +106,67 @@ export function subscriptionsOf({
   })
 }
 
+export function plansOf(
+  {
+    config,
+    store,
+    clock,
+  }: {
+    readonly config: Pick<Config, 'payments'>
+    readonly store: Pick<Store, 'subscriptions'>
+    readonly clock: () => number
+  },
+  subscriptions: Subscriptions,
+): Plans {
+  const plans = Object.entries(config.payments.plans).map(([id, set]): [string, PlanOnSale] => {
+    const { title, about = null, months, models = null } = set
+    const prices = Object.entries(set.prices).map(
+      ([currency, price]) => [currency, parseMinor(price, currency)!] as const,
+    )
+    return [id, { id, title, about, credit: usd(set.credit_usd), months, models, prices: new Map(prices) }]
+  })
+  return new Plans({ plans: new Map(plans), store: store.subscriptions, subscriptions, now: clock })
+}
+
+/** What plans open to the chats of an account: those that were sold count to their end, even when no plan is sold any more. */
+export function openedByPlansOf(
+  parts: Parameters<typeof plansOf>[0] & Parameters<typeof subscriptionsOf>[0],
+) {
+  const plans = plansOf(parts, subscriptionsOf(parts))
+  return (account: string) => plans.modelsOf(account)
+}
+
+/** Tells people by mail that their plan ends, where there is a mail server. */
+function remindersOf(
+  { config, live, store, log }: GatewayProcess,
+  plans: Plans,
+  consolePage: () => string,
+): PaymentServices['remind'] {
+  const mailer = mailerOf(live)
+  const days = config.payments.plan_reminder_days
+  return async (now) => {
+    const sender = mailer()
+    if (sender === undefined) return
+    await remindOfEnds(
+      {
+        store: store.subscriptions,
+        aheadMs: days * 86_400_000,
+        addressOf: async (account) => {
+          const found = await store.accounts.findAccount(account)
+          return found?.suspended === false && found.verifiedAt !== null ? found.email : undefined
+        },
+        send: (mail) => sender.send(mail),
+        titleOf: (id) => plans.sold.find((plan) => plan.id === id)?.title ?? id,
+        page: () => `${consolePage()}/credits/plans`,
+        onFailure: (error) => log.warn('a reminder of a plan could not be sent', { error }),
+      },
+      now,
+    )
+  }
+}
+
 /** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
-function paymentsOf({ config, store, log, clock }: GatewayProcess): Payments {
+function paymentsOf({ config, store, log, clock }: GatewayProcess, plans: Plans): Payments {
   const { fx, currencies } = config.payments
   const dated = [['payments.fx', fx], ...nameEach('payments.currencies', currencies)] as const
   for (const [name, { as_of }] of dated)
@@ -109,6 +175,7 @@ function paymentsOf({ config, store, log, clock }: GatewayProcess): Payments {
   return new Payments({
     store: store.payments,
     ledger: store.ledger,
+    plans,
     processors: processorsOf(config.payments, clock),
     currencies: currenciesOf(config.payments),
     unpaidPerHour: config.payments.unpaid_per_hour,
@@ -197,10 +264,18 @@ export interface Sweepable {
 }
 
 /** The sweep of everything that a killed process may have left unfinished. */
-export function sweepable({ payments, vouchers }: Pick<PaymentServices, 'payments' | 'vouchers'>): Sweepable {
+export function sweepable({
+  payments,
+  plans,
+  remind,
+  vouchers,
+}: Pick<PaymentServices, 'payments' | 'plans' | 'remind' | 'vouchers'>): Sweepable {
   return {
     sweep: async (now) => {
+      // First: a processor that cannot be reached holds up no plan.
+      await plans.sweep(now)
       await payments.sweep(now)
+      await remind(now)
       await vouchers.sweep()
     },
   }

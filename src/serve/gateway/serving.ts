@@ -78,6 +78,7 @@ export interface ServingSource extends GatewayProcess {
   readonly mcp: ToolSources['mcp']
   readonly freeCredit: ServingParts['freeCredit']
   readonly monthlyCredit: ServingParts['monthlyCredit']
+  readonly openedByPlans: ServingParts['chat']['openedByPlans']
 }
 
 /** What serves models, and how it ends. */
@@ -153,6 +154,7 @@ export function servingOf(source: ServingSource): Serving {
       },
       outbounds,
       ledger: store.ledger,
+      openedByPlans: source.openedByPlans,
       signatures: store.signatures,
       refusals: new LearnedRefusals(),
       thoughts: new Thoughts(),

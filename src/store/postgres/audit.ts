@@ -1,6 +1,6 @@
 // The proof of the ledger on PostgreSQL, over all chains, on a connection of its own and as of one moment.
 
-import { findRepeated } from '../audits.ts'
+import { findMisplacedPlans, findRepeated } from '../audits.ts'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../credits/pool.ts'
@@ -57,6 +57,9 @@ const payments = (
             AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.account = lot.account
               AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
               AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
+
+const plans = findMisplacedPlans('lot')
+const lotsOfDay = `(SELECT * FROM lot WHERE id IN (${grantedLots}))`
 
 /** What asked for corrections of one kind: of each its id, its account, what it takes, and the request that its id names. */
 const requestsOf = (kind: string, request: string) => `(
@@ -296,8 +299,9 @@ const checks: readonly Check[] = [
     name: 'one payment is one credit',
     sql: `${payments('lot')}
           UNION ALL
-          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lot WHERE lot.id = top_up.lot)`,
-    ofDay: payments(`(SELECT * FROM lot WHERE id IN (${grantedLots}))`),
+          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lot WHERE lot.id = top_up.lot)
+          UNION ALL ${plans.payments} UNION ALL ${plans.lots}`,
+    ofDay: `${payments(lotsOfDay)} UNION ALL ${findMisplacedPlans(lotsOfDay).lots}`,
   },
   {
     name: 'every adjustment and grant of an operator is noted, and was asked for',

@@ -28,6 +28,8 @@ const usualTimes: LockTimes = { waitMs: 2_000, retryMs: 1_000 }
 const needsOfAll: Needs = {
   // An older program would count calls in their month and not in its days, and an audit would find that.
   '0016_cost_of_days': 17,
+  // An older program would grant the credit of a paid plan as purchased credit.
+  '0018_plans': 19,
 }
 
 type Needs = Readonly<Record<string, number>>

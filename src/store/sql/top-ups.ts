@@ -11,6 +11,7 @@ import type {
   ProcessorId,
   RefundLeft,
   Reversal,
+  SoldPlan,
   TooManyUnpaid,
   TopUp,
   TopUpFilter,
@@ -20,6 +21,7 @@ import { sumUnreported } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
 import { addToOutbox, topUpCredited } from './webhooks.ts'
 import {
+  AlreadyThere,
   isSet,
   numberOrNull,
   recordReader,
@@ -37,7 +39,21 @@ export class SqlPayments implements PaymentStore {
     this.#tables = tables
   }
 
-  addTopUp(
+  async addTopUp(
+    topUp: TopUp,
+    under: OpenedUnder | null,
+    limit: UnpaidLimit,
+  ): Promise<TopUp | 'conflict' | TooManyUnpaid> {
+    try {
+      return await this.#addTopUp(topUp, under, limit)
+    } catch (error) {
+      if (!(error instanceof AlreadyThere)) throw error
+      // Another process has added one under the same key meanwhile.
+      return this.#addTopUp(topUp, under, limit)
+    }
+  }
+
+  #addTopUp(
     topUp: TopUp,
     under: OpenedUnder | null,
     { most, since }: UnpaidLimit,
@@ -59,6 +75,7 @@ export class SqlPayments implements PaymentStore {
         topUp.rateAsOf,
         topUp.rateSource,
         topUp.credit,
+        planText(topUp.plan),
         topUp.state,
       ]
       yield* topUps.add.run(
@@ -250,9 +267,11 @@ function* writeTopUp(before: TopUp, after: TopUp): Work<TopUp> {
   const numbered = before.creditedAt === null && after.creditedAt !== null && !after.test
   const receipt = numbered ? yield* nextReceipt(after.creditedAt) : before.receipt
   if (numbered) yield* addToOutbox(topUpCredited({ ...after, receipt }, after.creditedAt))
-  const { reference, url, state, paymentId, method, lot, refunded, problem, paidAt, creditedAt, id } = after
+  const { reference, url, state, paymentId, method, lot, refunded, problem, plan } = after
+  const { paidAt, creditedAt, id } = after
   const paid = [reference, url, state, paymentId, method, lot, refunded, problem]
-  yield* topUps.change.run(...paid, receipt?.year ?? null, receipt?.number ?? null, paidAt, creditedAt, id)
+  const number = [receipt?.year ?? null, receipt?.number ?? null]
+  yield* topUps.change.run(...paid, planText(plan), ...number, paidAt, creditedAt, id)
   return { ...after, receipt }
 }
 
@@ -273,13 +292,13 @@ const topUps = {
      ORDER BY created_at DESC LIMIT 1 OFFSET ?`,
   ),
   add: sql(
-    `INSERT INTO top_up (id, account, processor, test, amount, currency, rate, rate_as_of, rate_source, credit, state,
-       refunded, created_at, expires_at, ask_at, idempotency_key, idempotency_hash)
-     VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?,?,?,?)`,
+    `INSERT INTO top_up (id, account, processor, test, amount, currency, rate, rate_as_of, rate_source, credit, plan,
+       state, refunded, created_at, expires_at, ask_at, idempotency_key, idempotency_hash)
+     VALUES (?,?,?,?,?,?,?,?,?,?,?,?,0,?,?,?,?,?)`,
   ),
   change: sql(
     `UPDATE top_up SET reference = ?, url = ?, state = ?, payment_id = ?, method = ?, lot = ?, refunded = ?,
-       problem = ?, receipt_year = ?, receipt_number = ?, paid_at = ?, credited_at = ? WHERE id = ?`,
+       problem = ?, plan = ?, receipt_year = ?, receipt_number = ?, paid_at = ?, credited_at = ? WHERE id = ?`,
   ),
   lastReceipt: sql<{ number: bigint }>(
     `SELECT receipt_number AS number FROM top_up WHERE receipt_year = ? AND receipt_number IS NOT NULL
@@ -362,6 +381,7 @@ function topUpOf(row: Row<'topUp'>): TopUp {
     rateAsOf: row.rate_as_of,
     rateSource: row.rate_source,
     credit: row.credit,
+    plan: row.plan === null ? null : (JSON.parse(row.plan) as SoldPlan),
     state: row.state,
     paymentId: row.payment_id,
     method: row.method,
@@ -380,6 +400,10 @@ function topUpOf(row: Row<'topUp'>): TopUp {
 const eventOf = recordReader<Row<'paymentEvent'>>()({ at: Number, news: newsOf })
 const reversalOf = recordReader<Row<'paymentReversal'>>()({ booked: isSet, at: Number })
 const askedRefundOf = recordReader<Row<'paymentRefund'>>()({ asked_at: Number, made_at: numberOrNull })
+
+function planText(plan: SoldPlan | null): string | null {
+  return plan === null ? null : JSON.stringify(plan)
+}
 
 /** JSON has no integers of this size: amounts are text. */
 export function newsText(news: PaymentNews): string {

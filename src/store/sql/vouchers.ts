@@ -1,10 +1,11 @@
-// Vouchers, and periods of subscriptions that are sold elsewhere.
+// Vouchers, and periods of subscriptions and plans.
 
 import type { Awaitable } from '../../async/async.ts'
+import { planSource, type PlanStore, type UnplacedPeriod } from '../../payments/plans.ts'
 import type { Period, SubscriptionStore } from '../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../payments/vouchers.ts'
 import type { Row } from '../schema.ts'
-import { AlreadyThere, numberOrNull, recordReader, sql, type Tables } from './work.ts'
+import { AlreadyThere, numberOrNull, recordReader, sql, type Tables, type Work } from './work.ts'
 
 export class SqlVouchers implements VoucherStore {
   readonly #tables: Tables
@@ -88,7 +89,10 @@ const voucherOf = recordReader<Row<'voucher'>>()({
 
 // Periods of subscriptions.
 
-export class SqlSubscriptions implements SubscriptionStore {
+/** An account has a few periods of plans that have not ended. */
+const mostOthers = 1_000
+
+export class SqlSubscriptions implements SubscriptionStore, PlanStore {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
@@ -104,10 +108,7 @@ export class SqlSubscriptions implements SubscriptionStore {
       const current = row && periodOf(row)
       const changed = change(current)
       if (changed === null) return current
-      const { source, subscription, account, product, startsAt, endsAt, state, amount } = changed
-      const named = [changed.period, source, subscription, account, product]
-      const { lot, takenBack, createdAt, updatedAt } = changed
-      yield* periods.put.run(...named, startsAt, endsAt, state, amount, lot, takenBack, createdAt, updatedAt)
+      yield* periods.put.run(...valuesOf(changed))
       return changed
     })
   }
@@ -131,6 +132,72 @@ export class SqlSubscriptions implements SubscriptionStore {
     })
   }
 
+  async placePeriod(
+    unplaced: UnplacedPeriod,
+    now: number,
+    place: Parameters<PlanStore['placePeriod']>[2],
+  ): Promise<Period> {
+    try {
+      return await this.#placePeriod(unplaced, now, place)
+    } catch (error) {
+      if (!(error instanceof AlreadyThere)) throw error
+      // Another process has added it meanwhile.
+      return this.#placePeriod(unplaced, now, place)
+    }
+  }
+
+  #placePeriod(
+    unplaced: UnplacedPeriod,
+    now: number,
+    place: Parameters<PlanStore['placePeriod']>[2],
+  ): Awaitable<Period> {
+    const { source, subscription, account } = unplaced
+    return this.#tables.together(function* (): Work<Period> {
+      const placed = yield* periods.of.first(source, subscription)
+      if (placed) return periodOf(placed)
+      const others = (yield* periods.plansOf.all(account, now, mostOthers)).map(periodOf)
+      const { startsAt, endsAt } = place(others)
+      const period = `subscription:${source}:${subscription}:${new Date(startsAt).toISOString()}`
+      const row = { ...unplaced, period, startsAt, endsAt }
+      yield* periods.add.run(...valuesOf(row))
+      return row
+    })
+  }
+
+  plansOf(account: string | null, now: number, limit: number): Awaitable<readonly Period[]> {
+    return this.#tables.do(function* () {
+      const rows =
+        account === null
+          ? yield* periods.plans.all(now, limit)
+          : yield* periods.plansOf.all(account, now, limit)
+      return rows.map(periodOf)
+    })
+  }
+
+  duePlans(now: number, until: number, limit: number): Awaitable<readonly Period[]> {
+    return this.#tables.do(function* () {
+      return (yield* periods.due.all(until, now, limit)).map(periodOf)
+    })
+  }
+
+  endingPlans(now: number, until: number, limit: number): Awaitable<readonly Period[]> {
+    return this.#tables.do(function* () {
+      return (yield* periods.ending.all(now, until, limit)).map(periodOf)
+    })
+  }
+
+  claimReminder(period: string, at: number): Awaitable<boolean> {
+    return this.#tables.do(function* () {
+      return (yield* periods.claimReminder.run(at, period)) === 1
+    })
+  }
+
+  cancelPlans(account: string, at: number): Awaitable<void> {
+    return this.#tables.do(function* () {
+      yield* periods.cancel.run(at, account, at)
+    })
+  }
+
   listPeriods(account: string | null, limit: number): Awaitable<readonly Period[]> {
     return this.#tables.do(function* () {
       const rows =
@@ -140,19 +207,51 @@ export class SqlSubscriptions implements SubscriptionStore {
   }
 }
 
+function valuesOf(row: Period) {
+  const { source, subscription, account, product, startsAt, endsAt, state, amount } = row
+  const named = [row.period, source, subscription, account, product]
+  const { lot, takenBack, createdAt, updatedAt } = row
+  const models = row.models === null ? null : JSON.stringify(row.models)
+  return [...named, startsAt, endsAt, state, amount, lot, takenBack, models, createdAt, updatedAt]
+}
+
 const periods = {
   find: sql<Row<'subscription'>>('SELECT * FROM subscription WHERE period = ?'),
   of: sql<Row<'subscription'>>(
     'SELECT * FROM subscription WHERE source = ? AND subscription = ? ORDER BY starts_at DESC, period DESC',
+  ),
+  plansOf: sql<Row<'subscription'>>(
+    `SELECT * FROM subscription WHERE account = ? AND source = '${planSource}' AND ends_at > ?
+     ORDER BY starts_at, period LIMIT ?`,
+  ),
+  plans: sql<Row<'subscription'>>(
+    `SELECT * FROM subscription WHERE source = '${planSource}' AND ends_at > ? ORDER BY starts_at DESC, period LIMIT ?`,
+  ),
+  due: sql<Row<'subscription'>>(
+    `SELECT * FROM subscription WHERE lot IS NULL AND source = '${planSource}' AND starts_at <= ? AND ends_at > ?
+       AND state IN ('active', 'ended') ORDER BY starts_at LIMIT ?`,
+  ),
+  ending: sql<Row<'subscription'>>(
+    `SELECT * FROM subscription WHERE reminded_at IS NULL AND source = '${planSource}' AND cancelled_at IS NULL
+       AND state = 'active' AND ends_at > ? AND ends_at <= ? ORDER BY ends_at LIMIT ?`,
+  ),
+  claimReminder: sql('UPDATE subscription SET reminded_at = ? WHERE period = ? AND reminded_at IS NULL'),
+  cancel: sql(
+    `UPDATE subscription SET cancelled_at = ? WHERE account = ? AND source = '${planSource}' AND ends_at > ?
+       AND cancelled_at IS NULL`,
   ),
   lot: sql<{ id: string }>('SELECT id FROM lot WHERE source = ?'),
   list: sql<Row<'subscription'>>('SELECT * FROM subscription ORDER BY starts_at DESC, period DESC LIMIT ?'),
   listOf: sql<Row<'subscription'>>(
     'SELECT * FROM subscription WHERE account = ? ORDER BY starts_at DESC, period DESC LIMIT ?',
   ),
+  add: sql(
+    `INSERT INTO subscription (period, source, subscription, account, product, starts_at, ends_at, state, amount, lot,
+       taken_back, models, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+  ),
   put: sql(
     `INSERT INTO subscription (period, source, subscription, account, product, starts_at, ends_at, state, amount, lot,
-       taken_back, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+       taken_back, models, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)
      ON CONFLICT (period) DO UPDATE SET source = excluded.source, subscription = excluded.subscription,
        account = excluded.account, product = excluded.product, starts_at = excluded.starts_at,
        ends_at = excluded.ends_at, state = excluded.state, amount = excluded.amount, lot = excluded.lot,
@@ -161,6 +260,9 @@ const periods = {
 }
 
 const periodOf = recordReader<Row<'subscription'>>()({
+  models: (text) => (text === null ? null : (JSON.parse(text) as readonly string[])),
+  cancelled_at: numberOrNull,
+  reminded_at: numberOrNull,
   starts_at: Number,
   ends_at: Number,
   created_at: Number,

@@ -227,6 +227,7 @@ export function topUpCredited(topUp: TopUp, at: number | null): AccountEvent {
       amount: formatMinor(amount, currency),
       currency,
       credit_usd: formatUsd(credit),
+      plan: topUp.plan?.id ?? null,
       lot,
       receipt: receipt === null ? null : `WR-${receipt.year}-${receipt.number}`,
     },

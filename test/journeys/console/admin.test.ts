@@ -636,6 +636,8 @@ describe('what makes or opens a way in, hands out a secret or gives credit needs
     'POST webhooks/:id/test': 'as adding one',
     'DELETE webhooks/:id': closes,
     'POST top-ups': 'it opens a payment',
+    'POST plans/:plan/payments': 'a page to pay on, as that of a top-up',
+    'POST plans/cancel': 'it ends reminders alone',
     'POST vouchers/redeem': 'it takes a code',
     'POST conversations': 'texts of the own chat',
     'PATCH conversations/:id': 'texts of the own chat',

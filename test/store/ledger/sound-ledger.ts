@@ -19,6 +19,8 @@ const period: Period = {
   amount: usd(3),
   lot: null,
   takenBack: usd(3),
+  models: null,
+  cancelledAt: null,
   createdAt: noon,
   updatedAt: noon,
 }

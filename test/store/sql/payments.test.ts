@@ -95,6 +95,8 @@ const periodOf = (period: string, more: Partial<Period> = {}): Period => ({
   amount: 5n,
   lot: null,
   takenBack: null,
+  models: null,
+  cancelledAt: null,
   createdAt: noon,
   updatedAt: noon,
   ...more,
@@ -338,7 +340,7 @@ describeOnBoth('payments', (open) => {
     expect(await subscriptions.changePeriod('p9', () => null)).toBeUndefined()
     const ended = { ...period, state: 'ended', lot: 'lot', updatedAt: noon + 9 } as const
     await subscriptions.changePeriod('p1', () => ended)
-    expect(await subscriptions.findPeriod('p1')).toEqual(ended)
+    expect(await subscriptions.findPeriod('p1')).toEqual({ ...ended, remindedAt: null } as Period)
     for (const [id, more] of [
       ['p2', { startsAt: noon + 1 }],
       ['p3', { account: 'berta' }],

@@ -1,7 +1,7 @@
 // Audits the ledger from its file alone: checks every invariant with a query and recomputes every hash. Reads a
 // snapshot on a connection of its own, so it works beside a running server. audit-day.ts audits one day.
 
-import { findRepeated } from '../../audits.ts'
+import { findMisplacedPlans, findRepeated } from '../../audits.ts'
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
@@ -102,6 +102,9 @@ const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM
             AND NOT EXISTS (SELECT 1 FROM top_up WHERE +top_up.account = lot.account
               AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
               AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
+
+const plans = findMisplacedPlans('lot')
+const lotsOfDay = `(SELECT * FROM lot WHERE id IN (${grantedLots}))`
 
 /** The schema since which what operators grant and adjust is in the log of acts as soon as it is in the ledger. */
 export const actsBooked = '0020_failed_refunds'
@@ -325,8 +328,9 @@ export const checks: readonly Check[] = [
     name: 'one payment is one credit',
     sql: `${payments('lot')}
           UNION ALL
-          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)`,
-    ofDay: `${payments(`(SELECT * FROM lot WHERE id IN (${grantedLots}))`)}`,
+          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)
+          UNION ALL ${plans.payments} UNION ALL ${plans.lots}`,
+    ofDay: `${payments(lotsOfDay)} UNION ALL ${findMisplacedPlans(lotsOfDay).lots}`,
   },
   {
     name: 'every adjustment and grant of an operator is noted, and was asked for',

@@ -1,0 +1,202 @@
+// Plans: what is sold, bought and cancelled by an account, and granted by an operator.
+
+import { z } from 'zod'
+import { formatMinor } from '../../credits/currency.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { type PlanOnSale, planSource, type Plans } from '../../payments/plans.ts'
+import type { Period } from '../../payments/subscriptions.ts'
+import { processorsFor } from '../../payments/top-up-draft.ts'
+import {
+  type Acting,
+  type AdminRoute,
+  adminRoute,
+  type ConsoleRoute,
+  iso,
+  isoOrNull,
+  ownRoute,
+  recordAct,
+} from '../console/route.ts'
+import { pageLimit, queryOf } from '../intake/query.ts'
+import { whileOpen } from '../intake/read-body.ts'
+import type { HttpParts } from '../parts.ts'
+import type { OwnPlansView, PlanPeriodView, PlanView } from './answers.ts'
+import { planBody } from './bodies.ts'
+import { idempotencyKeyIn, returnTo, viewOf } from './top-ups.ts'
+
+export const planRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'plans', summary: 'The plans that are sold, and those of the account' },
+    async ({ parts, account }) => ({ data: await ownPlans(parts, account.id) }),
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'plans/:plan/payments',
+      summary: 'Open the payment of a period of a plan, and the page that it is paid on',
+      status: 201,
+      body: planBody,
+      errors: ['not_found', 'payment_processor_error', 'idempotency_conflict', 'rate_limit_exceeded'],
+    },
+    async ({ parts, account, body, params, request }) => {
+      if (account.suspended) throw new GatewayError('account_suspended')
+      const { currency, processor } = body
+      const plan = parts.plans.plan(params['plan'] ?? '')
+      const idempotencyKey = idempotencyKeyIn(request.headers)
+      const wanted = { account: account.id, plan, currency, processor, idempotencyKey }
+      const open = () => parts.payments.openPlan(wanted, (id) => returnTo(parts, id))
+      return viewOf(await whileOpen(parts, request, open))
+    },
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'plans/cancel',
+      summary: 'Let the plans of the account end with what is paid, without a reminder',
+    },
+    async ({ parts, account }) => {
+      await parts.plans.cancel(account.id)
+      return { data: await ownPlans(parts, account.id) }
+    },
+  ),
+]
+
+async function ownPlans(parts: HttpParts, account: string): Promise<OwnPlansView> {
+  const { plans, now } = parts
+  const at = now()
+  return {
+    plans: plans.sold.map((plan) => planView(parts, plan)),
+    periods: (await plans.periodsOf(account)).map((period) => planPeriodView(plans, period, at)),
+  }
+}
+
+function planView({ payments }: HttpParts, plan: PlanOnSale): PlanView {
+  const { id, title, about, credit, months, models, prices } = plan
+  return {
+    id,
+    title,
+    about,
+    credit_usd: formatUsd(credit),
+    months,
+    models: models === null ? null : [...models],
+    prices: Array.from(prices, ([currency, price]) => {
+      const taking = payments.currencies.find((terms) => terms.currency === currency)
+      const processors = processorsFor(payments, taking ?? { processors: null })
+      return {
+        currency,
+        amount: formatMinor(price, currency),
+        processors: processors.map(({ id: by }) => by),
+      }
+    }),
+  }
+}
+
+export function planPeriodView(plans: Pick<Plans, 'sold'>, period: Period, now: number): PlanPeriodView {
+  const { product, subscription, startsAt, endsAt, amount, models } = period
+  return {
+    plan: product,
+    title: plans.sold.find(({ id }) => id === product)?.title ?? product,
+    subscription,
+    state: startsAt > now ? 'coming' : 'running',
+    from: iso(startsAt),
+    to: iso(endsAt),
+    credit_usd: formatUsd(amount),
+    models: models === null ? null : [...models],
+    cancelled_at: isoOrNull(period.cancelledAt),
+  }
+}
+
+const mostListed = 200
+
+const subscriberParameters = z.strictObject({
+  plan: z.string().max(50).optional().describe('Only those of this plan.'),
+  account: z.string().max(128).optional().describe('Only those of this account, by its id.'),
+  limit: pageLimit,
+})
+
+const grantBody = z.strictObject({
+  account: z.string().min(1).max(128).describe('Its id.'),
+  id: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,64}$/, 'must be letters, digits, dots, dashes and underscores')
+    .describe('An id of yours: the same one again grants nothing more.'),
+})
+
+export const adminPlanRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    { method: 'GET', path: 'plans', id: 'listPlans', summary: 'List the plans that are sold' },
+    ({ parts }) => ({ data: parts.plans.sold.map((plan) => planView(parts, plan)) }),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'plans/subscribers',
+      id: 'listSubscribers',
+      summary: 'List the periods of plans that run or are paid for, the last to begin first',
+      query: subscriberParameters,
+    },
+    async ({ parts, request }) => {
+      const { plan, account = null, limit } = queryOf(subscriberParameters, request)
+      const found = await subscribersOf(parts, account, plan)
+      const emails = await Promise.all(
+        found
+          .slice(0, limit)
+          .map(async (period) => (await parts.accounts.findAccount(period.account))?.email),
+      )
+      return {
+        data: found.slice(0, limit).map((period, at) => ({
+          ...planPeriodView(parts.plans, period, parts.now()),
+          account: period.account,
+          account_email: emails[at] ?? null,
+        })),
+      }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'plans/:plan/grants',
+      id: 'grantPlan',
+      summary: 'Grant an account a period of a plan without a payment',
+      description:
+        'It is placed like one that was paid: after periods of as much credit or more, and else at once. The same `id` again grants nothing more.',
+      status: 201,
+      elevated: true,
+      body: grantBody,
+      errors: ['not_found', 'idempotency_conflict'],
+    },
+    async (asked) => {
+      const { parts, params, body } = asked
+      const found = await parts.accounts.findAccount(body.account)
+      if (found?.id !== body.account)
+        throw new GatewayError('not_found', { message: 'There is no such account.', param: 'account' })
+      const period = await grantPlan(asked, body.account, params['plan'] ?? '', body.id)
+      return { data: planPeriodView(parts.plans, period, parts.now()) }
+    },
+  ),
+]
+
+export async function subscribersOf(
+  { subscriptionStore, now }: Pick<HttpParts, 'subscriptionStore' | 'now'>,
+  account: string | null,
+  plan: string | undefined,
+): Promise<readonly Period[]> {
+  const periods = await subscriptionStore.plansOf(account, now(), mostListed)
+  return periods.filter(
+    ({ product, state }) => state !== 'refunded' && (plan === undefined || product === plan),
+  )
+}
+
+/** Grants a period by hand, for routes and commands. Throws `not_found` and `idempotency_conflict`. */
+export async function grantPlan(
+  acting: Acting<Pick<HttpParts, 'plans'>>,
+  account: string,
+  plan: string,
+  id: string,
+): Promise<Period> {
+  const period = await acting.parts.plans.grant(account, plan, id)
+  const { subscription, startsAt, endsAt } = period
+  const after = { plan, id, source: planSource, subscription, from: iso(startsAt), to: iso(endsAt) }
+  await recordAct(acting, 'plan.grant', account, null, after)
+  return period
+}

@@ -1,0 +1,241 @@
+// Plans: a price that grants subscription credit, and models, for a period. A period is paid as a top-up is, and kept and
+// granted as those of subscriptions that are sold elsewhere. Nothing renews itself: another payment is another period.
+
+import type { Awaitable } from '../async/async.ts'
+import { monthsAfter } from '../credits/calendar.ts'
+import type { Minor } from '../credits/currency.ts'
+import type { Pico } from '../credits/money.ts'
+import { GatewayError } from '../errors/errors.ts'
+import type { Period, Subscriptions } from './subscriptions.ts'
+import type { TopUp } from './top-up.ts'
+
+/** The source of the periods of plans. A seller outside cannot have it: theirs have no dot. */
+export const planSource = 'weir.plan'
+
+export interface PlanOnSale {
+  readonly id: string
+  readonly title: string
+  readonly about: string | null
+  readonly credit: Pico
+  /** How long a period is. */
+  readonly months: number
+  /** Patterns of the models that it opens; null for all, while there is credit of it. */
+  readonly models: readonly string[] | null
+  /** What a period costs, by currency. */
+  readonly prices: ReadonlyMap<string, Minor>
+}
+
+/** A period of a plan that has no place in time yet. */
+export type UnplacedPeriod = Omit<Period, 'period' | 'startsAt' | 'endsAt'>
+
+export interface PlanStore {
+  /**
+   * Adds a period where `place` puts it among the account's other periods of plans that have not ended at `now`, in one
+   * transaction; the one that is there if it was added before.
+   */
+  placePeriod(
+    unplaced: UnplacedPeriod,
+    now: number,
+    place: (others: readonly Period[]) => Pick<Period, 'startsAt' | 'endsAt'>,
+  ): Awaitable<Period>
+  /** The periods of plans of an account that have not ended at `now`, the first one first; of all accounts without one. */
+  plansOf(account: string | null, now: number, limit: number): Awaitable<readonly Period[]>
+  /** Periods without a lot that have not ended at `now` and begin until `until`. */
+  duePlans(now: number, until: number, limit: number): Awaitable<readonly Period[]>
+  /** Periods that end after `now` and until `until`, whose holder was not reminded and has not cancelled. */
+  endingPlans(now: number, until: number, limit: number): Awaitable<readonly Period[]>
+  /** Whether the caller may remind of its end: only one may. */
+  claimReminder(period: string, at: number): Awaitable<boolean>
+  /** Notes that the plans of an account shall not go on after the periods that are paid. */
+  cancelPlans(account: string, at: number): Awaitable<void>
+}
+
+/** What the plans of an account open to its chats. */
+interface OpenedModels {
+  /** Patterns of models. */
+  readonly models: readonly string[]
+  /** The lots of plans that open these alone. */
+  readonly lots: ReadonlySet<string>
+}
+
+interface PlanParts {
+  readonly plans: ReadonlyMap<string, PlanOnSale>
+  readonly store: PlanStore
+  readonly subscriptions: Pick<Subscriptions, 'settlePeriod' | 'end'>
+  readonly now: () => number
+}
+
+/** The credit of a period that follows another is granted so much before it begins: so there is no gap. Milliseconds. */
+const aheadMs = 60_000
+const perSweep = 200
+/** An account has a few periods; more are not looked at. */
+const mostOfAccount = 100
+
+/**
+ * Where a period of this credit begins: after those of as much credit or more, which it renews or follows; beside
+ * smaller ones at once.
+ */
+export function planStart(
+  others: readonly Pick<Period, 'amount' | 'endsAt' | 'state'>[],
+  credit: Pico,
+  now: number,
+): number {
+  const before = others.filter(({ amount, state }) => amount >= credit && state !== 'refunded')
+  return Math.max(now, ...before.map(({ endsAt }) => endsAt))
+}
+
+export class Plans {
+  readonly #parts: PlanParts
+
+  constructor(parts: PlanParts) {
+    this.#parts = parts
+  }
+
+  /** What is sold, in the order of the configuration. */
+  get sold(): readonly PlanOnSale[] {
+    return [...this.#parts.plans.values()]
+  }
+
+  /** Throws `not_found`. */
+  plan(id: string): PlanOnSale {
+    const plan = this.#parts.plans.get(id)
+    if (!plan) throw new GatewayError('not_found', { message: 'There is no such plan.' })
+    return plan
+  }
+
+  /**
+   * Begins the period that a top-up has paid for, once, however often this runs. Resolves with the period; its credit is
+   * there when it begins.
+   */
+  async begin({ id, account, plan, credit }: TopUp): Promise<Period> {
+    if (plan === null) throw new Error(`${id} pays for no plan`)
+    return this.#place({ subscription: id, account, credit, ...plan, product: plan.id })
+  }
+
+  async #place(wanted: {
+    readonly subscription: string
+    readonly account: string
+    readonly product: string
+    readonly credit: Pico
+    readonly months: number
+    readonly models: readonly string[] | null
+  }): Promise<Period> {
+    const { store, now } = this.#parts
+    const at = now()
+    const { subscription, account, product, credit: amount, months, models } = wanted
+    const unplaced: UnplacedPeriod = {
+      source: planSource,
+      subscription,
+      account,
+      product,
+      state: 'active',
+      amount,
+      lot: null,
+      takenBack: null,
+      models,
+      cancelledAt: null,
+      createdAt: at,
+      updatedAt: at,
+    }
+    const period = await store.placePeriod(unplaced, at, (others) => {
+      const startsAt = planStart(others, amount, at)
+      return { startsAt, endsAt: monthsAfter(startsAt, months) }
+    })
+    return this.#settle(period)
+  }
+
+  /** Grants the credit of a period that has begun, or begins in a moment. */
+  async #settle(period: Period): Promise<Period> {
+    if (period.startsAt > this.#parts.now() + aheadMs) return period
+    return this.#parts.subscriptions.settlePeriod(period)
+  }
+
+  /** Ends the period that a top-up has paid for, and takes what is left of its credit: its money went back. */
+  async takeBack({ id }: Pick<TopUp, 'id'>): Promise<void> {
+    await this.#parts.subscriptions.end(planSource, id, 'refunded')
+  }
+
+  /** A period by hand, once for `id`. Rejects with `not_found` and `idempotency_conflict`. */
+  async grant(account: string, planId: string, id: string): Promise<Period> {
+    const { credit, months, models } = this.plan(planId)
+    const subscription = `by-hand-${id}`
+    const period = await this.#place({ subscription, account, product: planId, credit, months, models })
+    if (period.account === account && period.product === planId) return period
+    throw new GatewayError('idempotency_conflict', {
+      message: 'The id was used for another account or plan.',
+      param: 'id',
+    })
+  }
+
+  /** The periods of an account that run or will, the first one first. */
+  async periodsOf(account: string): Promise<readonly Period[]> {
+    const { store, now } = this.#parts
+    const periods = await store.plansOf(account, now(), mostOfAccount)
+    return periods.filter(({ state }) => state !== 'refunded')
+  }
+
+  /** Its periods go on to their end, and nobody is reminded to renew them. */
+  async cancel(account: string): Promise<void> {
+    await this.#parts.store.cancelPlans(account, this.#parts.now())
+  }
+
+  /** The models that the running plans of an account open, beside what its credit does. */
+  async modelsOf(account: string): Promise<OpenedModels> {
+    const at = this.#parts.now()
+    const periods = await this.periodsOf(account)
+    const limited = periods.filter(({ models }) => models !== null)
+    const running = limited.filter(({ startsAt }) => startsAt <= at)
+    return {
+      models: running.flatMap(({ models }) => models ?? []),
+      lots: new Set(limited.flatMap(({ lot }) => lot ?? [])),
+    }
+  }
+
+  /** Grants what begins now. Resolves with the number looked at. */
+  async sweep(now: number): Promise<number> {
+    const due = await this.#parts.store.duePlans(now, now + aheadMs, perSweep)
+    for (const period of due) await this.#settle(period)
+    return due.length
+  }
+}
+
+// Reminders: one mail before the last paid period of an account ends.
+
+interface ReminderParts {
+  readonly store: Pick<PlanStore, 'plansOf' | 'endingPlans' | 'claimReminder'>
+  /** How long before the end, milliseconds; zero for no reminders. */
+  readonly aheadMs: number
+  /** The address of an account that can be written to; undefined where there is none. */
+  readonly addressOf: (account: string) => Awaitable<string | undefined>
+  /** Rejects if it was not sent. */
+  readonly send: (mail: { to: string; subject: string; text: string }) => Promise<void>
+  readonly titleOf: (plan: string) => string
+  /** The page of the plans. */
+  readonly page: () => string
+  readonly onFailure: (error: unknown) => void
+}
+
+/** Reminds of what ends soon, each once, over all processes. A mail that could not be sent is not sent again. */
+export async function remindOfEnds(parts: ReminderParts, now: number): Promise<void> {
+  const { store, aheadMs: ahead } = parts
+  if (ahead === 0) return
+  for (const period of await store.endingPlans(now, now + ahead, perSweep)) {
+    const { account, product, endsAt } = period
+    const others = await store.plansOf(account, now, mostOfAccount)
+    if (!(await store.claimReminder(period.period, now))) continue
+    // What follows it was paid already.
+    if (others.some((other) => other.state !== 'refunded' && other.endsAt > endsAt)) continue
+    const to = await parts.addressOf(account)
+    if (to === undefined) continue
+    const title = parts.titleOf(product)
+    const day = new Date(endsAt).toISOString().slice(0, 10)
+    const text =
+      `Your plan ${title} ends on ${day} (UTC). It does not renew itself, and nothing is charged.\n\n` +
+      `To go on, pay for another period; it begins when this one ends:\n${parts.page()}\n`
+    try {
+      await parts.send({ to, subject: `Your plan ${title} ends on ${day}`, text })
+    } catch (error) {
+      parts.onFailure(error)
+    }
+  }
+}
