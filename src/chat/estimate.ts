@@ -10,7 +10,7 @@ import { affordableOutput, ceilingOf, costOf, type Price } from '../credits/pric
 import { asGatewayError, type ErrorCode, GatewayError } from '../errors/errors.ts'
 import type { PromptParts } from '../protocols/request/prompt-parts.ts'
 import { leastOutputTokens } from '../providers/provider.ts'
-import { CallTools, longestText } from '../tools/run-tool.ts'
+import { CallTools, longestText } from '../tools/tool.ts'
 import {
   admit,
   isVirtual,

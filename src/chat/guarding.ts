@@ -10,7 +10,7 @@ import { noWarnings, type Warning } from '../protocols/lowering.ts'
 import { errorFor } from '../protocols/request/fields.ts'
 import { replacedPrompt } from '../protocols/request/prompt-parts.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
-import { failedResult } from '../tools/run-tool.ts'
+import { failedResult } from '../tools/tool.ts'
 import type { DecisionCall, EmbeddingCall, IncomingCall, PaidCall } from './call.ts'
 
 interface GuardParts {

@@ -10,9 +10,8 @@ import { queryClient, useLostSession, useSessionNow } from './api/call.ts'
 import { SignedOut, SignInAgain, TicketPage, Welcome } from './session/signed-out.tsx'
 import { Shell } from './shell.tsx'
 import { loadStrings, t } from './strings/text.ts'
-import { Button, Failure, Loading } from './ui/kit.tsx'
-import { showBrand } from './ui/brand.tsx'
-import { showTheme } from './ui/theme.ts'
+import { Button, Failure, Loading, showBrand } from './ui/kit.tsx'
+import { showTheme } from './ui/remembered.ts'
 
 showTheme()
 await loadStrings()

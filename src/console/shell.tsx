@@ -5,10 +5,16 @@ import { Link, useLocation } from 'wouter'
 import type { SessionView } from '../http/console/answers.ts'
 import { call, takeSession, useCredits } from './api/call.ts'
 import { t, usdShort } from './strings/text.ts'
-import { BrandLinks } from './ui/brand.tsx'
-import { Button, Dialog, Logo } from './ui/kit.tsx'
-import { isBoolean, useRemembered } from './ui/remembered.ts'
-import { chooseTheme, type Theme, themeNames, themes, useTheme } from './ui/theme.ts'
+import { BrandLinks, Button, Dialog, Logo } from './ui/kit.tsx'
+import {
+  chooseTheme,
+  isBoolean,
+  type Theme,
+  themeNames,
+  themes,
+  useRemembered,
+  useTheme,
+} from './ui/remembered.ts'
 import { ElevationDialog } from './session/credentials.tsx'
 
 interface Place {

@@ -4,8 +4,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../errors/errors.ts'
-import { type Mask, maskJsonSteps, maskSteps } from './masks.ts'
-import { type TextPart, partsSteps, withTextsSteps } from './parts.ts'
+import { type Mask, maskJsonSteps, maskSteps, partsSteps, type TextPart, withTextsSteps } from './masks.ts'
 
 export const guardEvents = ['request', 'response'] as const
 export type GuardEvent = (typeof guardEvents)[number]

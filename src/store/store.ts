@@ -35,9 +35,8 @@ import type {
 import type { AuditBeside } from './audits.ts'
 import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
-import type { ItemConversationStore } from '../responses/item-conversations.ts'
+import type { ItemConversationStore, ResponseStore } from '../responses/response-store.ts'
 import type { ConversationStore, PromptStore } from '../responses/conversation-store.ts'
-import type { ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep

@@ -28,7 +28,7 @@ const placeNames: readonly Table[] = [
 const poolNames: readonly Table[] = [['pages/words.tsx', 'const poolNames:', valueOf]]
 const problems: readonly Table[] = [['pages/words.tsx', 'const problems:', valueOf]]
 const reasons: readonly Table[] = [['pages/models.tsx', 'const reasons:', valueOf]]
-const themeNames: readonly Table[] = [['ui/theme.ts', 'const themeNames:', valueOf]]
+const themeNames: readonly Table[] = [['ui/remembered.ts', 'const themeNames:', valueOf]]
 const groupNames: readonly Table[] = [['pages/usage.tsx', 'const groupNames:', valueOf]]
 
 /** Every text that is looked up by something other than itself: by its expression, the tables or words it may be. */

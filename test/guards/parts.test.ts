@@ -1,7 +1,7 @@
 // Which texts of a value the guards see, and what becomes of it when they change.
 
 import { describe, expect, test } from 'bun:test'
-import { partsSteps, withTextsSteps } from '../../src/guards/parts.ts'
+import { partsSteps, withTextsSteps } from '../../src/guards/masks.ts'
 import { atOnce } from '../../src/json/json.ts'
 import { promptParts, replacedPrompt } from '../../src/protocols/request/prompt-parts.ts'
 

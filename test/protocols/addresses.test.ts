@@ -9,7 +9,7 @@ import { messagesRequest } from '../../src/protocols/anthropic-messages/inbound/
 import { addresses as chat, embeddingAddresses } from '../../src/protocols/openai-chat/inbound/read.ts'
 import { inbound as gemini } from '../../src/protocols/gemini/inbound/inbound.ts'
 import { generateContentRequest } from '../../src/protocols/gemini/inbound/schema.ts'
-import { embeddingRequest } from '../../src/protocols/embeddings/inbound.ts'
+import { embeddingRequest } from '../../src/protocols/embeddings/openai.ts'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
 import { addresses as responses } from '../../src/protocols/openai-responses/inbound/read.ts'
 import {

@@ -9,7 +9,7 @@ import {
   vectorOf,
 } from '../../src/protocols/embeddings/embeddings.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
-import { parseEmbedding } from '../../src/protocols/embeddings/inbound.ts'
+import { parseEmbedding } from '../../src/protocols/embeddings/openai.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 import { processorMs } from '../support/processor-time.ts'
 

@@ -14,7 +14,7 @@ import type { InboundRequest } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { isObject } from '../../src/protocols/lenient.ts'
 import { targetsLike } from '../support/conversation.ts'
-import { withoutGoogleFields } from '../../src/protocols/request/google-fields.ts'
+import { withoutGoogleFields } from '../../src/protocols/request/fields.ts'
 import { type Case, cases } from '../support/recordings.ts'
 import { type RecordedHost, recordedHosts } from './recorded-hosts.ts'
 

@@ -3,7 +3,7 @@
 import { expect, test, describe } from 'bun:test'
 import { wholeAccount } from '../../src/accounts/account.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
-import { recall, ParsedResponses } from '../../src/responses/recall.ts'
+import { recall, ParsedResponses } from '../../src/responses/keep.ts'
 import type { Conversation, WrittenResponse } from '../../src/responses/response-store.ts'
 
 test('others have their turns while thousands of responses are looked for that a request names', async () => {

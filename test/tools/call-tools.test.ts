@@ -3,8 +3,13 @@
 import { describe, expect, test } from 'bun:test'
 import type { DeclaredTools } from '../../src/conversation/gateway-tools.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
-import { CallTools } from '../../src/tools/run-tool.ts'
-import { type GatewayTool, offerTools, type ToolSource, type ToolSources } from '../../src/tools/tool.ts'
+import {
+  CallTools,
+  type GatewayTool,
+  offerTools,
+  type ToolSource,
+  type ToolSources,
+} from '../../src/tools/tool.ts'
 
 function toolOf(preferredName: string): GatewayTool {
   return {

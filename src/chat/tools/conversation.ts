@@ -25,8 +25,7 @@ import type {
 import type { CallGuard } from '../../guards/guards.ts'
 import { isObject, parseJson } from '../../protocols/lenient.ts'
 import { joinedPrompt, promptParts } from '../../protocols/request/prompt-parts.ts'
-import type { CallTools } from '../../tools/run-tool.ts'
-import type { OfferedTool } from '../../tools/tool.ts'
+import type { CallTools, OfferedTool } from '../../tools/tool.ts'
 import type { IncomingCall } from '../call.ts'
 
 /** How free the model is to call tools in a round. */

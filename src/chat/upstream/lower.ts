@@ -15,8 +15,12 @@ import { forgetSource, textAsItCame } from '../../json/scan.ts'
 import { joinWarnings, type LoweredRequest, noWarnings, type Warning } from '../../protocols/lowering.ts'
 import { type OutgoingRequest, withoutIgnored, withPricedOutput } from '../../protocols/openai/parameters.ts'
 import type { Outbound, RequestAddress, Target } from '../../protocols/protocol.ts'
-import { type ClientFields, errorFor, warningsFor } from '../../protocols/request/fields.ts'
-import { withoutGoogleFields } from '../../protocols/request/google-fields.ts'
+import {
+  type ClientFields,
+  errorFor,
+  warningsFor,
+  withoutGoogleFields,
+} from '../../protocols/request/fields.ts'
 import {
   type AddressVisitor,
   type FoundAddress,

@@ -3,8 +3,17 @@
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { conformanceCases } from '../../conformance/cases.ts'
-import { lineOf, type Report, reportPage, scoreLine, scoresOf } from '../../conformance/report.ts'
-import { type Case, runCases, type TrialTarget, Trial } from '../../conformance/trial.ts'
+import {
+  type Case,
+  lineOf,
+  type Report,
+  reportPage,
+  runCases,
+  scoreLine,
+  scoresOf,
+  Trial,
+  type TrialTarget,
+} from '../../conformance/trial.ts'
 import { version } from '../../version.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault, visible } from '../context.ts'
 import { checkedUrl, gatewayUrl } from '../gateway-address.ts'

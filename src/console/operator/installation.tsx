@@ -14,8 +14,7 @@ import type { Page } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
 import { count, countOf, moment, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Button, Code, Empty, Fact, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
-import { Filters, useFilters } from '../ui/filters.tsx'
-import { Older, QueryState, Table } from '../ui/table.tsx'
+import { Filters, Older, QueryState, Table, useFilters } from '../ui/table.tsx'
 
 export function Overview() {
   const { data, error, isPending, refetch } = useQuery({

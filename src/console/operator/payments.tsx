@@ -39,8 +39,7 @@ import {
   Time,
   useAct,
 } from '../ui/kit.tsx'
-import { Filters, useFilters } from '../ui/filters.tsx'
-import { numeric, Older, QueryState, screenReaderOnly, Table } from '../ui/table.tsx'
+import { Filters, numeric, Older, QueryState, screenReaderOnly, Table, useFilters } from '../ui/table.tsx'
 
 const parts = [
   ['/operator/payments', 'Top-ups'],

@@ -6,8 +6,7 @@ import type { SessionView } from '../../http/console/answers.ts'
 import { addressOf } from '../api/address.ts'
 import { call, faultIn, takeSession } from '../api/call.ts'
 import { t } from '../strings/text.ts'
-import { BrandLinks } from '../ui/brand.tsx'
-import { Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
+import { BrandLinks, Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
 import { canUsePasskeys, passkeyProof, PasswordField } from './credentials.tsx'
 
 export function SignedOut({ session }: { session: SessionView }) {

@@ -1,4 +1,4 @@
-// What this browser remembers of how the console is used: no more than a wish about the looks of it, never content.
+// What this browser remembers of how the console is used, the theme among it: no more than a wish about its looks, never content.
 
 import { useSyncExternalStore } from 'react'
 
@@ -59,4 +59,36 @@ export function isTextList(value: unknown): value is readonly string[] {
 
 export function isBoolean(value: unknown): value is boolean {
   return typeof value === 'boolean'
+}
+
+// Light or dark: as the system has it, or as this browser was told.
+
+export const themes = ['system', 'light', 'dark'] as const
+export type Theme = (typeof themes)[number]
+
+export const themeNames: Readonly<Record<Theme, string>> = {
+  system: 'System',
+  light: 'Light',
+  dark: 'Dark',
+}
+
+const item = 'weir.theme'
+
+/** The chosen theme. */
+export function useTheme(): Theme {
+  return useRemembered<Theme>(item, 'system', isTheme)[0]
+}
+
+export function chooseTheme(theme: Theme): void {
+  remember(item, theme)
+  showTheme()
+}
+
+/** Has the page look as was chosen. To be called before it is shown. */
+export function showTheme(): void {
+  document.documentElement.dataset['theme'] = recall<Theme>(item, 'system', isTheme)
+}
+
+function isTheme(value: unknown): value is Theme {
+  return themes.some((theme) => theme === value)
 }

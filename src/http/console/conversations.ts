@@ -12,7 +12,7 @@ import type {
 } from '../../responses/conversation-store.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { readPermit } from '../intake/read-body.ts'
-import { mostRead, outputOf } from '../../responses/recall.ts'
+import { mostRead, outputOf } from '../../responses/keep.ts'
 import type { HttpParts } from '../parts.ts'
 import { chatSettings, importedTurn, type ConversationView, type SettledConversationView } from './answers.ts'
 import { type SignedInAsked, type ConsoleRoute, iso, ownRoute } from './route.ts'

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Estimate, RouteExplanation } from '../../chat/estimate.ts'
-import { embeddingList, embeddingRequest } from '../../protocols/embeddings/inbound.ts'
+import { embeddingList, embeddingRequest } from '../../protocols/embeddings/openai.ts'
 import {
   chatCompletion,
   chatCompletionChunk,

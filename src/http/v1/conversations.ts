@@ -8,7 +8,7 @@ import { listedItems, withoutEncrypted } from '../../protocols/openai-responses/
 import { checkedRequest, droppedOf } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam, invalidRequest, safeParsed } from '../../protocols/request/fields.ts'
 import { conversationIdOf, type ResponsesRequest } from '../../protocols/openai-responses/inbound/schema.ts'
-import type { ItemConversation } from '../../responses/item-conversations.ts'
+import type { ItemConversation } from '../../responses/response-store.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'

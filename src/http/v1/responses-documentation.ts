@@ -1,7 +1,7 @@
 // What the API documentation says of responses: their routes, their fields, and requests that work as they stand.
 
 import type { z } from 'zod'
-import { compactionObject } from '../../protocols/openai-responses/inbound/compaction.ts'
+import { compactionObject } from '../../protocols/openai-responses/inbound/items.ts'
 import {
   deletedResponse,
   inputTokenCount,

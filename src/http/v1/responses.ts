@@ -16,12 +16,11 @@ import {
   type ResponsesCall,
   withoutEncrypted,
 } from '../../protocols/openai-responses/inbound/inbound.ts'
-import { asCompaction, summaryRequest } from '../../protocols/openai-responses/inbound/compaction.ts'
+import { asCompaction, summaryRequest } from '../../protocols/openai-responses/inbound/items.ts'
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
 import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
-import { keepResponse } from '../../responses/keep.ts'
-import { itemsOf, mostRead, outputOf, type ReadPermit, recall } from '../../responses/recall.ts'
+import { itemsOf, keepResponse, mostRead, outputOf, type ReadPermit, recall } from '../../responses/keep.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
 import {
   addToThread,

@@ -33,7 +33,7 @@ import {
   withoutUndefined,
 } from '../lowering.ts'
 import { withinLimits } from '../names.ts'
-import { embeddings } from '../openai/embeddings.ts'
+import { embeddings } from '../embeddings/openai.ts'
 import type { Outbound, StreamParser, Target } from '../protocol.ts'
 import { stateParser } from '../event-parser.ts'
 

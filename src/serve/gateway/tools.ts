@@ -18,7 +18,7 @@ import {
   needsRefresh,
   type OAuthKept,
 } from '../../tools/mcp/oauth.ts'
-import { type McpProbe, mcpSources, probeServer } from '../../tools/mcp/sources.ts'
+import { type McpProbe, mcpSources, probeServer } from '../../tools/mcp/server-tools.ts'
 import { openSearch, type SearchSettings, type WebSearch } from '../../tools/search/open.ts'
 import type { ToolSources } from '../../tools/tool.ts'
 

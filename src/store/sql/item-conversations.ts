@@ -6,8 +6,8 @@ import type {
   ConversationItem,
   ItemConversation,
   ItemConversationStore,
-} from '../../responses/item-conversations.ts'
-import type { ResponseViewer } from '../../responses/response-store.ts'
+  ResponseViewer,
+} from '../../responses/response-store.ts'
 import type { Row } from '../schema.ts'
 import { madeByKey, removeInSteps } from './response-store.ts'
 import { type OrderedTables, sql, type Work } from './work.ts'

@@ -1,26 +1,32 @@
-// The tools of one server for one call: listed when the call begins, run when a model asks for them.
+// The tools of MCP servers for one call: listed when the call begins, run when a model asks for them.
 
 import { z } from 'zod'
+import { createHash } from 'node:crypto'
 import {
   approvalId,
   approvalPrefix,
   type ApprovedCall,
+  type DeclaredTools,
   type McpDeclaration,
   type ToolResult,
 } from '../../conversation/gateway-tools.ts'
-import type { JsonObject } from '../../conversation/request.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { parseExact } from '../../json/json.ts'
-import type { GatewayTool, OpenedTools, ToolContext } from '../tool.ts'
+import { isRaw, parseExact } from '../../json/json.ts'
+import type { GatewayTool, OpenedTools, ToolCaller, ToolContext, ToolSource, ToolSources } from '../tool.ts'
 import {
+  asksForAuthorization,
   type CallResult,
+  type Challenge,
   McpConnection,
   type McpEgress,
   McpFault,
   type McpServer,
+  plain,
   type RawTool,
 } from './connection.ts'
-import { fingerprint, type ListedTool, type Listing, listingOf } from './listing.ts'
+import { checkUrl } from '../../egress/destination.ts'
+import { ByteBudget } from '../../transport/bounded-body.ts'
 
 interface ServerSettings {
   readonly egress: McpEgress
@@ -388,4 +394,288 @@ function approvalOf(written: NonNullable<Written['require_approval']>): Approval
 
 function wrong(param: string, what: string): GatewayError {
   return new GatewayError('invalid_request', { message: `\`${param}\` ${what}.`, param })
+}
+
+// Checks the tools that a server lists, and which of them can be offered to a model.
+
+/** A tool that can be offered. */
+export interface ListedTool {
+  readonly name: string
+  readonly description: string
+  readonly inputSchema: JsonObject
+  readonly annotations: JsonObject | null
+  /** As the server claims; nothing enforces it. */
+  readonly readOnly: boolean
+}
+
+export interface Listing {
+  readonly tools: readonly ListedTool[]
+  /** Why some or all were left out; undefined if none was. */
+  readonly error: string | undefined
+}
+
+const most = {
+  /** Characters of a name: it comes back with each call. */
+  name: 256,
+  /** Characters of a description; the rest is cut off. A model reads it in every round. */
+  description: 8_192,
+  /** Characters of a schema, written as JSON. */
+  schema: 65_536,
+  /** Levels of a schema. */
+  depth: 32,
+  /** Characters of the annotations, which are shown to the client only. */
+  annotations: 2_048,
+  /** Tools left out that are named in the error. */
+  named: 5,
+}
+
+/** Reads a server's list: tools accepted by `wanted`, at most `mostTools`. */
+export function listingOf(
+  raw: readonly RawTool[],
+  wanted: (tool: ListedTool) => boolean,
+  mostTools: number,
+): Listing {
+  const tools = new Map<string, ListedTool>()
+  const faults: string[] = []
+  for (const each of raw) {
+    const read = toolOf(each)
+    if (typeof read === 'string') faults.push(read)
+    else if (!wanted(read)) continue
+    else if (tools.has(read.name)) faults.push(`${plain(read.name)} is there twice`)
+    else tools.set(read.name, read)
+  }
+  if (tools.size > mostTools) {
+    return {
+      tools: [],
+      error: `The server lists ${tools.size} tools, and at most ${mostTools} can be offered: name those you need in allowed_tools.`,
+    }
+  }
+  return { tools: [...tools.values()], error: faults.length === 0 ? undefined : leftOut(faults) }
+}
+
+/** Identifies an approved tool as listed then, at the server `url`: any change gives another fingerprint. */
+export function fingerprint(label: string, url: string, tool: ListedTool): string {
+  const { name, description, inputSchema } = tool
+  // A query may hold a token, which changes while the server stays the same.
+  const { origin, pathname } = new URL(url)
+  const text = JSON.stringify([label, origin, pathname, name, description, sortKeys(inputSchema)])
+  return createHash('sha256').update(text).digest('hex').slice(0, 32)
+}
+
+function leftOut(faults: readonly string[]): string {
+  const named = faults.slice(0, most.named).join('; ')
+  const more = faults.length > most.named ? `; and ${faults.length - most.named} more` : ''
+  return `Tools that cannot be offered were left out: ${named}${more}.`
+}
+
+/** The tool, or why it cannot be offered. */
+function toolOf({ name, description, inputSchema, annotations }: RawTool): ListedTool | string {
+  if (typeof name !== 'string' || name === '') return 'one has no name'
+  if (name.length > most.name) return `${plain(name.slice(0, 40))}… has a name of ${name.length} characters`
+  const fault = schemaFault(inputSchema)
+  if (fault !== undefined) return `${plain(name)} has an invalid input schema (${fault})`
+  const shown =
+    isObject(annotations) && JSON.stringify(annotations).length <= most.annotations ? annotations : null
+  return {
+    name,
+    description: typeof description === 'string' ? describeTool(description) : '',
+    // A tool without arguments may omit both; providers require them.
+    inputSchema: { type: 'object', properties: {}, ...(inputSchema as JsonObject) },
+    annotations: shown,
+    readOnly: shown?.readOnlyHint === true,
+  }
+}
+
+function describeTool(text: string): string {
+  const shown = text.length <= most.description ? text : `${text.slice(0, most.description)}…`
+  return shown.toWellFormed()
+}
+
+const types: ReadonlySet<unknown> = new Set([
+  'object',
+  'array',
+  'string',
+  'number',
+  'integer',
+  'boolean',
+  'null',
+])
+
+/** Finds what would make a provider refuse the whole request. No more than that: dialects of JSON Schema differ. */
+function schemaFault(schema: unknown): string | undefined {
+  if (!isObject(schema)) return 'it is no object'
+  if (schema.type !== undefined && schema.type !== 'object') return 'its type is not object'
+  if (JSON.stringify(schema).length > most.schema) return `it has more than ${most.schema} characters`
+  return nodeFault(schema, 0)
+}
+
+function nodeFault(node: unknown, depth: number): string | undefined {
+  if (depth > most.depth) return `it nests deeper than ${most.depth} levels`
+  if (typeof node === 'boolean') return undefined
+  if (!isObject(node)) return 'a part of it is no schema'
+  const { type, properties, required, items } = node
+  if (type !== undefined && ![type].flat().every((each) => types.has(each))) return 'a type is unknown'
+  if (
+    required !== undefined &&
+    !(Array.isArray(required) && required.every((each) => typeof each === 'string'))
+  ) {
+    return 'required is no list of names'
+  }
+  if (properties !== undefined && !isObject(properties)) return 'properties is no object'
+  const parts = [...Object.values(properties ?? {}), ...(isObject(items) ? [items] : [])]
+  for (const part of parts) {
+    const fault = nodeFault(part, depth + 1)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Servers may list a schema's members in a different order each time. */
+function sortKeys(value: Json): Json {
+  if (Array.isArray(value)) return value.map(sortKeys)
+  if (!isObject(value) || isRaw(value)) return value
+  const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(members.map(([key, each]) => [key, sortKeys(each as Json)]))
+}
+
+// MCP servers as sources of tools: one server of one call each.
+
+export interface McpSettings {
+  readonly egress: McpEgress
+  /** The most tools of one server that are offered. */
+  readonly mostTools: number
+  /** What all servers of one call may send together, bytes. */
+  readonly callBytes: number
+  /**
+   * The server that an account registered under a name, with its headers. Rejects with GatewayError if there is none,
+   * or it cannot be used now.
+   */
+  readonly registered: (account: string, name: string) => Promise<McpServer>
+}
+
+/** Serves `mcp` declarations. Each has a connection of its own, for its own call: accounts never share one. */
+export function mcpSources(settings: McpSettings): ToolSources['mcp'] {
+  // Servers of one call are opened for the same caller.
+  const budgets = new WeakMap<ToolCaller, ByteBudget>()
+  return (declaration, declared, caller) => {
+    const budget = budgets.get(caller) ?? new ByteBudget(settings.callBytes)
+    budgets.set(caller, budget)
+    const egress = { ...settings.egress, budget }
+    const checked = checkNamed(declaration, () => checkedDeclaration(declaration))
+    const param = fieldOf(declaration, 'server_url')
+    return mcpSource({ ...settings, egress }, checked, param, declared, caller)
+  }
+}
+
+/** One server of one call. `param` is the field that its address is in. */
+function mcpSource(
+  settings: McpSettings,
+  declaration: CheckedDeclaration,
+  param: string,
+  { history, approved }: DeclaredTools,
+  { signal: gone, deadlineAt, account, requestId }: ToolCaller,
+): ToolSource {
+  const closed = new AbortController()
+  const { label, target } = declaration
+  let tools: ServerTools | undefined
+
+  const serverOf = async (): Promise<McpServer> => {
+    if (target.kind === 'registered') {
+      return settings.registered(account, target.name).catch((error: unknown) => {
+        if (!(error instanceof GatewayError) || error.code !== 'not_found') throw error
+        const message = `The account has registered no MCP server named ${JSON.stringify(target.name)}, and no address is given.`
+        throw new GatewayError('not_found', { ...error.details, message, param, cause: error })
+      })
+    }
+    const { allowHosts } = settings.egress
+    const url = checkUrl(target.server.url, { allowHosts, param })
+    return { ...target.server, url: url.href }
+  }
+
+  return {
+    async open() {
+      const late = AbortSignal.timeout(Math.max(0, deadlineAt - performance.now()))
+      tools = new ServerTools(settings, declaration, { server: await serverOf(), requestId })
+      const listed = history.findLast((item) => item.type === 'mcp_list_tools' && item.server_label === label)
+      // What was approved is compared with what the server offers now, and not with what it said before.
+      const anew = approved.some(({ serverLabel }) => serverLabel === label)
+      try {
+        return await tools.open(listed, anew, AbortSignal.any([closed.signal, gone, late]))
+      } catch (error) {
+        throw asParam(error, param)
+      }
+    },
+    async close() {
+      closed.abort(new DOMException('the call has ended', 'AbortError'))
+      await tools?.close()
+    },
+  }
+}
+
+function fieldOf({ param, names }: McpDeclaration, field: string): string {
+  return `${param}.${names?.[field] ?? field}`
+}
+
+/** Errors name fields as the client wrote them. */
+function checkNamed<T>(declaration: McpDeclaration, check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    const { param, names = {} } = declaration
+    const renamed = Object.keys(names).find(
+      (name) => error instanceof GatewayError && error.details.param === `${param}.${name}`,
+    )
+    if (renamed === undefined || !(error instanceof GatewayError)) throw error
+    const field = fieldOf(declaration, renamed)
+    const message = error.message.replaceAll(`${param}.${renamed}`, field)
+    throw new GatewayError(error.code, { ...error.details, param: field, message })
+  }
+}
+
+/** The door does not know which field of the request held the address. */
+function asParam(error: unknown, param: string): unknown {
+  if (!(error instanceof GatewayError) || error.code !== 'url_not_allowed') return error
+  return new GatewayError(error.code, { ...error.details, param, cause: error })
+}
+
+// Tests whether a server answers, and lists its tools.
+
+export interface McpProbe {
+  /** Names of the tools that can be offered. */
+  readonly tools: readonly string[]
+  /** Why there are none, or fewer than the server has. */
+  readonly error: string | undefined
+  /** The server requires an authorisation, or one with more scope. */
+  readonly needsAuthorization: boolean
+}
+
+/** Connects and lists. Rejects with GatewayError if the address may not be reached, and with the signal's reason. */
+export async function probeServer(
+  server: McpServer,
+  settings: { readonly egress: McpEgress; readonly mostTools: number },
+  signal: AbortSignal,
+): Promise<McpProbe> {
+  let connection: McpConnection | undefined
+  let needsAuthorization = false
+  const onChallenge = async (challenge: Challenge) => {
+    needsAuthorization ||= asksForAuthorization(challenge)
+    await server.refused?.(challenge)
+  }
+  try {
+    connection = await McpConnection.open({ ...server, refused: onChallenge }, settings.egress, signal)
+    const { tools, error } = listingOf(await connection.listTools(signal), () => true, settings.mostTools)
+    return { tools: tools.map(({ name }) => name), error, needsAuthorization }
+  } catch (error) {
+    if (error instanceof McpFault) return { tools: [], error: `${error.message}.`, needsAuthorization }
+    if (signal.aborted) {
+      return { tools: [], error: 'the server did not answer in time.', needsAuthorization }
+    }
+    throw error
+  } finally {
+    await connection?.close()
+  }
 }

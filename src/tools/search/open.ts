@@ -8,20 +8,22 @@ import { GatewayError } from '../../errors/errors.ts'
 import type { GatewayTool, ToolCaller, ToolContext, ToolSource, ToolSources } from '../tool.ts'
 import {
   argumentsIn,
+  brave,
+  exa,
   failedResult,
+  hostedBackend,
   recencies,
   type Recency,
   type SearchBackend,
   type SearchEngine,
   searchEngines,
   type SearchFault,
-} from './backends/backend.ts'
-import { hostedBackend } from './backends/hosted.ts'
-import { brave, exa, searxng, tavily } from './backends/rows.ts'
-import { simBackend, simPageAt } from './backends/sim.ts'
+  searxng,
+  tavily,
+} from './backends.ts'
+import { simBackend, simPageAt } from './sim.ts'
 import { PageReader, UnreadablePage } from './page/page-reader.ts'
-import { boundText, domainFilter, oneLine, pageText } from './results.ts'
-import { searchTool } from './search-tool.ts'
+import { boundText, domainFilter, oneLine, pageText, searchTool } from './search-tool.ts'
 
 export interface SearchSettings {
   readonly backend: 'none' | SearchEngine

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { failedResult } from '../../../src/tools/run-tool.ts'
+import { failedResult } from '../../../src/tools/tool.ts'
 import { answer, look, ran, toolLab, toolOf } from './tool-lab.ts'
 
 const search = { type: 'web_search' }

@@ -2,7 +2,7 @@
 
 import type { ApprovedCall, DeclaredTools } from '../../../src/conversation/gateway-tools.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { type McpSettings, mcpSources } from '../../../src/tools/mcp/sources.ts'
+import { type McpSettings, mcpSources } from '../../../src/tools/mcp/server-tools.ts'
 import type { GatewayTool, OpenedTools, ToolSource } from '../../../src/tools/tool.ts'
 
 export interface OpenOptions extends Partial<McpSettings> {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { citationsIn } from '../../../src/tools/search/results.ts'
+import { citationsIn } from '../../../src/tools/search/search-tool.ts'
 import { processorMs } from '../../support/processor-time.ts'
 
 const paris = { url: 'https://atlas.example.org/paris', title: 'Paris' }

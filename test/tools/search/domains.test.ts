@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { domainFilter, hostsOf } from '../../../src/tools/search/results.ts'
+import { domainFilter, hostsOf } from '../../../src/tools/search/search-tool.ts'
 
 describe('a domain rule', () => {
   test.each([

@@ -4,12 +4,15 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { usd } from '../../../src/credits/money.ts'
 import {
+  brave,
+  exa,
+  hostedBackend,
   type SearchBackend,
   SearchFault,
   type SearchQuery,
-} from '../../../src/tools/search/backends/backend.ts'
-import { hostedBackend } from '../../../src/tools/search/backends/hosted.ts'
-import { brave, exa, searxng, tavily } from '../../../src/tools/search/backends/rows.ts'
+  searxng,
+  tavily,
+} from '../../../src/tools/search/backends.ts'
 
 interface Asked {
   readonly method: string

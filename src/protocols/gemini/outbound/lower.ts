@@ -36,12 +36,7 @@ import {
   warnOfUnknown,
 } from '../../lowering.ts'
 import type { Target } from '../../protocol.ts'
-import {
-  type GoogleFields,
-  googleFieldsOf,
-  googleToolsOf,
-  unreadGoogleFields,
-} from '../../request/google-fields.ts'
+import { type GoogleFields, googleFieldsOf, googleToolsOf, unreadGoogleFields } from '../../request/fields.ts'
 import { type SubsetBudget, subsetBudget, toSubset } from '../schema-subset.ts'
 import {
   type Carried,

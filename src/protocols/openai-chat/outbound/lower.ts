@@ -43,7 +43,7 @@ import {
 } from '../../openai/parameters.ts'
 import type { Outbound, Prefill, Target } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type OpenAIChatQuirks } from './quirks.ts'
-import { embeddings } from '../../openai/embeddings.ts'
+import { embeddings } from '../../embeddings/openai.ts'
 import { nineLetters, withinLimits } from '../../names.ts'
 import { passthrough } from '../passthrough/passthrough.ts'
 import { plainWhole, streamParser, wholeEvents } from './parse.ts'

@@ -31,7 +31,7 @@ import {
   withoutRepeats,
 } from './read.ts'
 import { clientTools, clientToolTypes, forOtherProtocols } from '../../openai/client-tools.ts'
-import { placedRuns } from './items.ts'
+import { asksForCompaction, compactionOfSummary, placedRuns } from './items.ts'
 import { conversationIdOf, type InputItem, kindOf, readMembers, type ResponsesRequest } from './schema.ts'
 import { offeredTools, type PlacedTool, placedTools } from './tools.ts'
 import { requestOfApproval } from '../../../conversation/gateway-tools.ts'
@@ -39,7 +39,6 @@ import { isLong } from '../../../json/json.ts'
 import { wireWarnings } from '../../openai/messages.ts'
 import { costDetails, wireUsage as chatUsage, withOthers } from '../../openai/usage.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
-import { asksForCompaction, compactionOfSummary } from './compaction.ts'
 import {
   type CallFacts,
   CallItem,

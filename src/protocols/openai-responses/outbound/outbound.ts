@@ -1,6 +1,6 @@
 // OpenAI's Responses protocol, spoken to a provider. Nothing is stored there: clients send reasoning back.
 
-import { embeddings } from '../../openai/embeddings.ts'
+import { embeddings } from '../../embeddings/openai.ts'
 import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'

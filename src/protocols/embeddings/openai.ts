@@ -1,17 +1,28 @@
-// OpenAI's embeddings API for clients: checks the body, builds the answer.
+// OpenAI's embeddings: checks a client's body, builds the answer, and asks providers that speak it.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
 import { promptTokens, type Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { type EmbeddingInput, type EmbeddingRequest, toBase64 } from './embeddings.ts'
+import {
+  type EmbeddingAnswer,
+  type EmbeddingInput,
+  type EmbeddingOutbound,
+  type EmbeddingRequest,
+  notVectors,
+  textsOf,
+  toBase64,
+  vectorOf,
+} from './embeddings.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
-import { costDetails, costDetailsSchema } from '../openai/usage.ts'
+import { costDetails, costDetailsSchema, usageIn } from '../openai/usage.ts'
 import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
 import { invalidParam, invalidRequest } from '../request/fields.ts'
 import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
 import { wireWarnings } from '../openai/messages.ts'
-import { isObject } from '../lenient.ts'
+import { isObject, nonEmpty } from '../lenient.ts'
+import { passedOn, type Warning, warnInto } from '../lowering.ts'
+import { faultInside } from '../openai/fault.ts'
 
 /** Limit of inputs per request, the same as OpenAI's. */
 const maxInputs = 2048
@@ -190,3 +201,79 @@ export function embeddingBody(
     ...extra,
   }
 }
+
+// Embeddings of providers that speak OpenAI's API: POST …/embeddings.
+
+/** Server-specific parameters for the kind of text; an unknown field might have a price. */
+const known: ReadonlySet<string> = new Set([
+  'add_special_tokens',
+  'embedding_type',
+  'input_type',
+  'instruct',
+  'instruction',
+  'late_chunking',
+  'normalize',
+  'normalized',
+  'output_dtype',
+  'prompt_name',
+  'task',
+  'task_type',
+  'text_type',
+  'truncate',
+  'truncate_prompt_tokens',
+  'truncation',
+])
+
+export const embeddings: EmbeddingOutbound = {
+  lower({ inputs, dimensions, user, rest }, { model, quirks }) {
+    const warnings: Warning[] = []
+    if (user !== undefined && !quirks.user)
+      warnings.push({ param: 'user', message: 'The provider has no such parameter; dropped.' })
+    return {
+      path: quirks.path,
+      headers: {},
+      body: {
+        ...passedOn(rest, known, warnInto(warnings)),
+        model,
+        input: quirks.tokens ? inputs.map((input) => copyOf(input)) : [...textsOf(inputs)],
+        ...(quirks.format === 'base64' ? { encoding_format: 'base64' } : {}),
+        ...(dimensions === undefined ? {} : { [quirks.dimensionsField]: dimensions }),
+        ...(user === undefined || !quirks.user ? {} : { user }),
+      },
+      warnings,
+    }
+  },
+  read,
+}
+
+function copyOf(input: string | readonly number[]): string | number[] {
+  return typeof input === 'string' ? input : [...input]
+}
+
+function read(body: unknown): EmbeddingAnswer {
+  const fault = faultInside(body)
+  if (fault) return { kind: 'fault', fault }
+  if (!isObject(body) || !Array.isArray(body.data)) return notVectors()
+  const vectors = body.data
+    .filter(isObject)
+    .map((item, at) => ({ at: typeof item.index === 'number' ? item.index : at, item }))
+    .toSorted((a, b) => a.at - b.at)
+    .flatMap(({ item }) => {
+      const vector = vectorOf(item.embedding)
+      return vector === undefined ? [] : [vector]
+    })
+  return { kind: 'vectors', vectors, usage: usageOfVectors(body), id: nonEmpty(body.id) }
+}
+
+/** Vectors are no output: a total without a completion, or beyond the prompt, is of the prompt. */
+function usageOfVectors(body: JsonObject): Usage | undefined {
+  const { usage } = body
+  return usageIn(isObject(usage) ? { ...body, usage: { completion_tokens: 0, ...usage } } : body, counters)
+}
+
+/** Counters lie where chat has them. A cost that comes along is the price only where the provider's row says so. */
+const counters = {
+  reasoningTokens: 'inside',
+  totalCorrects: 'prompt',
+  reportedCost: 'usage.cost',
+} as const

@@ -1,8 +1,8 @@
 // The offline index: a few dozen bundled pages, ranked the same way on every machine and every day.
 
-import type { Pico } from '../../../credits/money.ts'
-import { domainFilter } from '../results.ts'
-import { dayMs, oldestDays, type SearchBackend, type SearchResult } from './backend.ts'
+import type { Pico } from '../../credits/money.ts'
+import { domainFilter } from './search-tool.ts'
+import { dayMs, oldestDays, type SearchBackend, type SearchResult } from './backends.ts'
 
 /** A word in the title counts more than one in the text. */
 const titleWeight = 3
