@@ -21,6 +21,8 @@ export interface SettingsRow {
 }
 
 export interface SettingsStore {
+  /** Of the latest change; 0 before the first. */
+  revision(): Awaitable<number>
   latest(): Awaitable<SettingsRow | undefined>
   find(revision: number): Awaitable<SettingsRow | undefined>
   /**
@@ -65,6 +67,11 @@ export class ConsoleSettings {
 
   get takesSecrets(): boolean {
     return this.#sealer !== undefined
+  }
+
+  /** Of the latest change, without what it is. */
+  async revision(): Promise<number> {
+    return this.#store.revision()
   }
 
   async latest(): Promise<OpenedSettings> {

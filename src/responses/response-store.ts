@@ -66,7 +66,7 @@ export interface ResponseStore {
    */
   keep(command: KeepCommand): Promise<void>
   /** What an account has stored, or is about to store: a live view that includes later changes. */
-  storedBytes(account: string): Awaitable<StoredBytes>
+  storedBytes(account: string): Promise<StoredBytes>
   /** undefined if it never existed, has expired, was deleted, or may not be seen by the caller. */
   find(viewer: ResponseViewer, id: string): Awaitable<WrittenResponse | undefined>
   /** What `find` would read of a response, bytes; undefined where it would find nothing. */

@@ -61,7 +61,7 @@ beforeAll(async () => {
     store,
     live: liveOf(config, []),
     reread: rereadConfig(loaded, { flags: {}, env: {}, cwd: home.path }),
-    kept: consoleSettingsOf(store.settings, config),
+    kept: consoleSettingsOf(counted(store.settings), config),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet, hide: quiet },
     clock: () => now,
     owner: 'gateway_test',
@@ -73,6 +73,18 @@ beforeAll(async () => {
       upgrade: () => false,
     }),
   })
+})
+
+/** How often the settings that are kept were read, and so decrypted. */
+let readings = 0
+const counted = (settings: Store['settings']): Store['settings'] => ({
+  revision: () => settings.revision(),
+  latest: () => {
+    readings++
+    return settings.latest()
+  },
+  find: (revision) => settings.find(revision),
+  append: (...given) => settings.append(...given),
 })
 
 afterAll(async () => {
@@ -134,6 +146,21 @@ test('a key expires by the clock of the gateway', async () => {
   expect(response.status).toBe(401)
   expect(await response.json()).toMatchObject({ error: { code: 'api_key_expired' } })
   now = started
+})
+
+test('settings that are kept are read again only when somebody has changed them', async () => {
+  const { configuration } = gateway
+  const before = readings
+  for (let times = 0; times < 3; times++) expect(await configuration.follow()).toBe(false)
+  expect(readings).toBe(before)
+  const settings = JSON.stringify({ aliases: { echo: 'sim/echo' } })
+  const act = { at: now, operator: 'op', what: 'config.change', subject: '1', before: null, after: null }
+  const row = { revision: 1, at: now, operator: 'op', before: 0, settings, sealed: null }
+  expect(await store.settings.append(row, act, 9)).toBe(true)
+  expect(await configuration.follow()).toBe(true)
+  expect((await ask({ model: 'echo' })).status).toBe(200)
+  expect(await configuration.follow()).toBe(false)
+  expect(readings).toBe(before + 1)
 })
 
 test('a gateway that drains takes no new call', async () => {

@@ -149,8 +149,10 @@ export class Configuration implements ConfigurationService {
         const { file } = live
         log.info('another catalog was imported', { date: file.date, models: file.models.length })
       }
+      // Twice a second: nothing is read or decrypted where nothing has changed.
+      const revision = await kept.revision()
+      if (revision === reread.revision() || revision === this.#seen) return false
       const opened = await kept.latest()
-      if (opened.revision === reread.revision() || opened.revision === this.#seen) return false
       this.#seen = opened.revision
       const read = reread.read(opened, 'as_before')
       if (read.kind === 'faulty') throw faulty(read.faults)

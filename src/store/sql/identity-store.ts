@@ -279,19 +279,13 @@ export class SqlIdentities implements IdentityStore, WelcomeRegister, AllowanceR
   }
 
   /** One transaction that changes what is cached: a session alone, or anything. */
-  #change<T>(work: () => Work<T>, session?: string): Awaitable<T> {
-    const done = this.#tables.together(work)
-    if (!(done instanceof Promise)) {
-      this.#changed(session)
-      return done
-    }
-    return done.then((value) => {
-      this.#changed(session)
-      return value
-    })
+  async #change<T>(work: () => Work<T>, session?: string): Promise<T> {
+    const value = await this.#tables.together(work)
+    this.#changed(session)
+    return value
   }
 
-  #run(statement: Statement<unknown>, ...values: readonly Value[]): Awaitable<void> {
+  #run(statement: Statement<unknown>, ...values: readonly Value[]): Promise<void> {
     return this.#change(function* () {
       yield* statement.run(...values)
     })

@@ -268,6 +268,12 @@ export class SqlSettings implements SettingsStore {
     this.#tables = tables
   }
 
+  revision(): Awaitable<number> {
+    return this.#tables.do(function* () {
+      return Number((yield* settings.revision.first())?.revision ?? 0)
+    })
+  }
+
   latest(): Awaitable<SettingsRow | undefined> {
     return this.#tables.do(function* () {
       const row = yield* settings.latest.first()
@@ -294,6 +300,9 @@ export class SqlSettings implements SettingsStore {
 }
 
 const settings = {
+  revision: sql<Pick<Row<'consoleSettings'>, 'revision'>>(
+    'SELECT revision FROM console_settings ORDER BY revision DESC LIMIT 1',
+  ),
   latest: sql<Row<'consoleSettings'>>('SELECT * FROM console_settings ORDER BY revision DESC LIMIT 1'),
   find: sql<Row<'consoleSettings'>>('SELECT * FROM console_settings WHERE revision = ?'),
   insert: sql(

@@ -72,7 +72,8 @@ export class SqlResponses implements ResponseStore {
     const pieces = [...input, ...answer]
     const size = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
     const keptUntil = expiresAt + sparedMs
-    const sum = this.#addToSum(account, size)
+    const sum = this.#sumOf(account)
+    if (sum) sum.bytes += size
     const isLong = pieces.reduce((sum, piece) => sum + piece.length, 0) > partCharacters
     const parts = isLong ? [...partsOf('input', input), ...partsOf('answer', answer)] : []
     const texts = isLong ? (['', ''] as const) : ([input.join(''), answer.join('')] as const)
@@ -100,45 +101,31 @@ export class SqlResponses implements ResponseStore {
     if (!isKept || this.#sums.get(account) !== sum) this.#sums.delete(account)
   }
 
-  storedBytes(account: string): Awaitable<StoredBytes> {
-    const sum = this.#sumOf(account)
-    return sum instanceof Promise ? sum.then((sum) => this.#view(account, sum)) : this.#view(account, sum)
-  }
-
-  #view(account: string, sum: Sum): StoredBytes {
+  async storedBytes(account: string): Promise<StoredBytes> {
+    let sum = this.#sumOf(account) ?? (await this.#load(account))
     return {
       bytes: () => {
-        const latest = this.#sumOf(account)
+        const known = this.#sumOf(account)
         // What was known stands in for a sum that is on its way.
-        if (latest instanceof Promise) latest.catch(() => undefined)
-        else sum = latest
+        if (known === undefined) this.#load(account).catch(() => undefined)
+        else sum = known
         return sum.bytes
       },
     }
   }
 
-  /** At once where the database answers at once. Throws `store_unavailable`. */
-  #sumOf(account: string): Awaitable<Sum> {
-    const known = this.#sums.get(account)
-    if (known && performance.now() - known.at < this.#trustMs) return known
-    const bytes = this.#tables.do(() => responses.bytes.first(account))
-    const remember = (row: { bytes: bigint | null } | undefined) => {
-      if (this.#sums.size >= accountsRemembered) this.#sums.clear()
-      const sum = { bytes: Number(row?.bytes ?? 0), at: performance.now() }
-      this.#sums.set(account, sum)
-      return sum
-    }
-    return bytes instanceof Promise ? bytes.then(remember) : remember(bytes)
+  /** The sum, if it may be trusted still. */
+  #sumOf(account: string): Sum | undefined {
+    const sum = this.#sums.get(account)
+    return sum && performance.now() - sum.at < this.#trustMs ? sum : undefined
   }
 
-  /** Gives the sum that counts it; undefined where that is not known now. */
-  #addToSum(account: string, size: number): Sum | undefined {
-    const sum = this.#sumOf(account)
-    if (sum instanceof Promise) {
-      sum.catch(() => undefined)
-      return undefined
-    }
-    sum.bytes += size
+  /** Throws `store_unavailable`. */
+  async #load(account: string): Promise<Sum> {
+    const row = await this.#tables.do(() => responses.bytes.first(account))
+    if (this.#sums.size >= accountsRemembered) this.#sums.clear()
+    const sum = { bytes: Number(row?.bytes ?? 0), at: performance.now() }
+    this.#sums.set(account, sum)
     return sum
   }
 

@@ -70,11 +70,13 @@ describeOnBoth('records', (open) => {
     const { settings, acts } = await open(() => noon)
     const row = { revision: 1, at: noon, operator: 'op', before: 0, settings: '{}', sealed: null }
     const act = { at: noon, operator: 'op', what: 'settings.change', subject: '1', before: null, after: null }
+    expect(await settings.revision()).toBe(0)
     const both = await Promise.all([settings.append(row, act, 5), settings.append(row, act, 5)])
     expect(both.toSorted()).toEqual([false, true])
     expect(await acts.page(10)).toHaveLength(1)
     for (let revision = 2; revision < 9; revision++) await settings.append({ ...row, revision }, act, 5)
     expect(await settings.latest()).toMatchObject({ revision: 8, before: 0 })
+    expect(await settings.revision()).toBe(8)
     expect(await settings.find(3)).toBeUndefined()
     expect(await settings.find(4)).toMatchObject({ revision: 4 })
   })
