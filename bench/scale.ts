@@ -49,12 +49,14 @@ interface Outcome {
 
 const isPostgres = ({ at }: Job) => at.startsWith('postgres:')
 
-async function open({
-  at,
-  owner,
-}: Pick<Job, 'at' | 'owner'>): Promise<Omit<LedgerStore, 'auditDay'> & LedgerUpkeep> {
-  if (!at.startsWith('postgres:')) return (await openStore(at, { clock: Date.now, serveAs: owner })).ledger
-  return PostgresLedger.open({
+interface Opened {
+  readonly ledger: Omit<LedgerStore, 'auditDay'> & LedgerUpkeep
+  close(): Promise<void>
+}
+
+async function open({ at, owner }: Pick<Job, 'at' | 'owner'>): Promise<Opened> {
+  if (!at.startsWith('postgres:')) return openStore(at, { clock: Date.now, serveAs: owner })
+  const ledger = await PostgresLedger.open({
     server: at,
     owner,
     time: { clock: Date.now, backMs: 60_000, stepped: () => undefined },
@@ -63,6 +65,7 @@ async function open({
     isDead: () => false,
     isRunning: () => true,
   })
+  return { ledger, close: () => ledger.close() }
 }
 
 const served = {
@@ -91,7 +94,7 @@ const lines = [
 ]
 
 async function work(job: Job): Promise<Outcome> {
-  const ledger = await open(job)
+  const { ledger, close } = await open(job)
   const times: number[] = []
   let pairs = 0
   const lane = async (until: number) => {
@@ -147,7 +150,7 @@ async function work(job: Job): Promise<Outcome> {
     gatewayUs: (user + system) / pairs,
     databaseUs: database() / pairs,
   }
-  await ledger.close()
+  await close()
   return outcome
 }
 
@@ -202,7 +205,7 @@ async function main(): Promise<void> {
   const sqlite = folder.join('data')
   const postgres = await freshDatabase('scale')
   for (const at of [sqlite, postgres]) {
-    const ledger = await open({ at, owner: 'fill' })
+    const { ledger, close } = await open({ at, owner: 'fill' })
     const grant = (n: number) =>
       ledger.grant({
         source: `fill ${n}`,
@@ -214,7 +217,7 @@ async function main(): Promise<void> {
       })
     for (let n = 0; n < accounts; n += 500)
       await Promise.all(Array.from({ length: Math.min(500, accounts - n) }, (_, k) => grant(n + k)))
-    await ledger.close()
+    await close()
   }
   let owners = 0
   const lanes = Number(flags.lanes)
