@@ -10,10 +10,9 @@ import { freePort, type ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 
-const page = readFileSync(resolve(import.meta.dir, '../../src/guide/proxy.md'), 'utf8')
-
-/** The first block of the page in this language. */
-function snippet(language: string): string {
+/** The first block of a page in this language. */
+function snippet(language: string, name = 'proxy.md'): string {
+  const page = readFileSync(resolve(import.meta.dir, '../../src/guide', name), 'utf8')
   const found = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1]
   if (found === undefined) throw new Error(`the page has no ${language} block`)
   return found
@@ -69,9 +68,7 @@ describe.each(proxies.filter(({ program }) => Bun.which(program) !== null))('beh
       .replaceAll('127.0.0.1:8787', `127.0.0.1:${weir.port}`)
       .replace('listen 8080', `listen 127.0.0.1:${port}`)
       .replace(':8080 {', `http://127.0.0.1:${port} {`)
-    const env = { PATH: process.env['PATH'] ?? '', HOME: home.path, XDG_DATA_HOME: home.path }
-    const command = proxy.command(home, config)
-    child = Bun.spawn([...command], { env, stdout: 'ignore', stderr: Bun.file(home.join('log')) })
+    child = start(proxy, home, config)
     await answering(`${origin}/healthz`, child, home.join('log'))
   }, 30_000)
   afterAll(async () => {
@@ -112,6 +109,52 @@ describe.each(proxies.filter(({ program }) => Bun.which(program) !== null))('beh
     expect(await statusFrom('127.0.0.1', `${weir.origin}/v1/key`, claimed)).toBe(200)
   })
 })
+
+function start(proxy: Proxy, home: TempDir, config: string): Bun.Subprocess {
+  const env = { PATH: process.env['PATH'] ?? '', HOME: home.path, XDG_DATA_HOME: home.path }
+  const command = proxy.command(home, config)
+  return Bun.spawn([...command], { env, stdout: 'ignore', stderr: Bun.file(home.join('log')) })
+}
+
+describe.each(proxies.filter(({ program }) => Bun.which(program) !== null))(
+  '$program between two gateways',
+  (proxy) => {
+    test('sends a key to one of them for as long as that answers', async () => {
+      const home = tempDir('weir-balancer-')
+      const [one, two] = ['one', 'two'].map((name) =>
+        Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(name) }),
+      )
+      const port = await freePort()
+      const ofPage = snippet(proxy.program, 'postgresql.md')
+        .replace('10.0.0.11:8787', `127.0.0.1:${one!.port}`)
+        .replace('10.0.0.12:8787', `127.0.0.1:${two!.port}`)
+        .replace(':8080 {', `http://127.0.0.1:${port} {`)
+      const server = snippet(proxy.program)
+        .replaceAll('127.0.0.1:8787', 'weir')
+        .replace('listen 8080', `listen 127.0.0.1:${port}`)
+      const child = start(proxy, home, proxy.program === 'nginx' ? `${ofPage}\n${server}` : ofPage)
+      try {
+        const origin = `http://127.0.0.1:${port}`
+        await answering(origin, child, home.join('log'))
+        const ask = async (n: number) => {
+          const answer = await fetch(`${origin}/v1/key`, { headers: { authorization: `Bearer ${n}` } })
+          return answer.text()
+        }
+        const keys = Array.from({ length: 30 }, (_, n) => n)
+        const first = await Promise.all(keys.map(ask))
+        expect(new Set(first)).toEqual(new Set(['one', 'two']))
+        expect(await Promise.all(keys.map(ask))).toEqual(first)
+        await two!.stop(true)
+        expect(new Set(await Promise.all(keys.map(ask)))).toEqual(new Set(['one']))
+      } finally {
+        child.kill()
+        await child.exited
+        await one!.stop(true)
+        home.remove()
+      }
+    }, 30_000)
+  },
+)
 
 /** The status of a GET from an address of this machine. */
 function statusFrom(localAddress: string, url: string, headers: Record<string, string>): Promise<number> {
