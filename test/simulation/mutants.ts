@@ -596,6 +596,11 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     cpSync(join(root, part), join(copy, part), { recursive: true })
   cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  return patch(copy, mutant)
+}
+
+/** Plants a fault in a copy of the source. */
+export function patch(copy: string, mutant: Mutant): { readonly root: string; remove(): void } {
   for (const [file, find, replace] of mutant.patches) {
     const path = join(copy, file)
     const parts = readFileSync(path, 'utf8').split(find)

@@ -27,7 +27,7 @@ export class CutProxy {
   #requests = 0
   readonly #pairs = new Set<Pair>()
   readonly #listener
-  readonly #port: number
+  #port: number
 
   /** `port`: of the server on this machine. */
   constructor(port: number) {
@@ -45,6 +45,11 @@ export class CutProxy {
 
   get port(): number {
     return this.#listener.port
+  }
+
+  /** Who comes from now on is led to another server of this machine. */
+  redirect(port: number): void {
+    this.#port = port
   }
 
   #accept(client: Socket<Pair>): void {
@@ -70,7 +75,8 @@ export class CutProxy {
         },
         close: () => void pair.client.end(),
       },
-    })
+      // The server is away.
+    }).catch(() => client.terminate())
   }
 
   #request(pair: Pair, bytes: Buffer): void {

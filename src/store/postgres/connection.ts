@@ -38,12 +38,19 @@ export const lookupsOnly: readonly string[] = [
   idleTransaction,
 ]
 
+/** What the ledger needs of a connection. */
+export type LedgerConnection = Pick<
+  Connection,
+  'open' | 'renew' | 'renewFrom' | 'session' | 'send' | 'isOpen' | 'close'
+>
+
 export class Connection {
   readonly #server: string | DatabaseServer
   readonly #settings: readonly string[]
   readonly #deadlineMs: number
   #pool: SQL | undefined
   #client: ReservedSQL | undefined
+  #renewing: Promise<void> | undefined
   #last: { cancel(): unknown } | undefined
 
   constructor(server: string | DatabaseServer, { settings = [], deadlineMs }: ConnectionOptions) {
@@ -137,6 +144,17 @@ export class Connection {
     await this.open()
   }
 
+  /** What is open now. */
+  get session(): unknown {
+    return this.#client
+  }
+
+  /** Begins anew where nobody has since that one was open. Those who have lost it together share the new one. */
+  async renewFrom(session: unknown): Promise<void> {
+    if (this.#client !== session) return this.#renewing
+    await (this.#renewing ??= this.renew().finally(() => (this.#renewing = undefined)))
+  }
+
   async close(): Promise<void> {
     const pool = this.#pool
     const client = this.#client
@@ -157,6 +175,17 @@ export function addressOf(server: string | DatabaseServer) {
 /** The SQLSTATE of an error of the server; empty for any other. */
 export function stateOf(error: unknown): string {
   return error instanceof SQL.PostgresError ? String(error.errno ?? '') : ''
+}
+
+/**
+ * The server cannot do now what it does else: it has no room or no memory, is being stopped, has waited for a lock, or may
+ * not. Nothing is wrong with what it was asked.
+ */
+const unable = /^(08|25|40|53|55|57|58|42501)/
+
+/** Whether the database is as good as away: what it was asked may be asked again later. */
+export function isOutage(error: unknown): boolean {
+  return error instanceof ConnectionLost || unable.test(stateOf(error))
 }
 
 /** Whether no later statement on the connection can be answered either. */

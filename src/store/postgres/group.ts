@@ -4,7 +4,7 @@
 
 import { costColumns } from '../sql/usage-figures.ts'
 import { sql, type Statement, type Value } from '../sql/work.ts'
-import type { Connection } from './connection.ts'
+import type { LedgerConnection } from './connection.ts'
 
 type Cell = string | number | bigint | null
 
@@ -318,7 +318,7 @@ export class GroupRows {
    * calls that must not have been used.
    */
   async send(
-    connection: Connection,
+    connection: LedgerConnection,
     chain: Chain,
     told: Told,
     next: Pick<Chain, 'tx' | 'head'>,

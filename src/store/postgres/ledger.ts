@@ -1,5 +1,5 @@
 // The ledger on PostgreSQL: the commands of ledger-core.ts in the groups of one process, and reads of what all processes
-// have committed. Nothing serves from it yet.
+// have committed.
 
 import type {
   AuditReport,
@@ -32,7 +32,14 @@ import type { Row } from '../schema.ts'
 import type { DatabaseServer } from '../store.ts'
 import { sql } from '../sql/work.ts'
 import { auditAll, auditDay } from './audit.ts'
-import { Connection, ConnectionLost, lookupsOnly } from './connection.ts'
+import {
+  Connection,
+  ConnectionLost,
+  isOutage,
+  type ConnectionOptions,
+  type LedgerConnection,
+  lookupsOnly,
+} from './connection.ts'
 import { GroupDraft } from './draft.ts'
 import { isAt } from './group.ts'
 import { loadBudgets, loadKeys, loadWallets } from './load.ts'
@@ -65,6 +72,8 @@ export interface PostgresLedgerParts extends QueueEvents, Lives {
   readonly patienceMs?: number
   /** The longest that a statement may take, milliseconds: then the connection counts as lost. */
   readonly deadlineMs: number
+  /** Makes its connections, which are PostgreSQL's where it is left out. */
+  readonly connect?: ((options: ConnectionOptions) => LedgerConnection) | undefined
 }
 
 type Parts = ReturnType<typeof partsOf>
@@ -247,8 +256,9 @@ async function patiently<T>(ms: number, done: Promise<T>): Promise<T> {
 
 function partsOf(given: PostgresLedgerParts) {
   const options = { settings: lookupsOnly, deadlineMs: given.deadlineMs }
-  const writer = new Connection(given.server, options)
-  const reads = new Connection(given.server, options)
+  const { connect = (of: ConnectionOptions): LedgerConnection => new Connection(given.server, of) } = given
+  const writer = connect(options)
+  const reads = connect(options)
   const wallets = new KnownWallets()
   const time = new LedgerClock(given.time, () => wallets.latest)
   const draft = new GroupDraft(wallets, given.time.clock)
@@ -266,20 +276,21 @@ function partsOf(given: PostgresLedgerParts) {
 
 /** Reads, and once more on a new connection where the old one is lost. Throws `store_unavailable` where that fails. */
 async function read<T>({ reads }: Parts, act: () => Promise<T>): Promise<T> {
+  const { session } = reads
   try {
     return await act()
   } catch (error) {
-    if (!(error instanceof ConnectionLost)) throw error
+    if (!(error instanceof ConnectionLost)) throw isOutage(error) ? unavailable(error) : error
   }
   try {
-    await reads.renew()
+    await reads.renewFrom(session)
     return await act()
   } catch (error) {
-    throw error instanceof ConnectionLost ? unavailable(error) : error
+    throw isOutage(error) ? unavailable(error) : error
   }
 }
 
-async function findExpiring(reads: Connection, now: number): Promise<readonly string[]> {
+async function findExpiring(reads: LedgerConnection, now: number): Promise<readonly string[]> {
   const rows = await reads.send<{ readonly account: string }>(
     'SELECT account FROM lot WHERE live = 1 AND expires_at <= $1 AND remaining > pinned',
     [BigInt(now)],
@@ -307,7 +318,11 @@ async function findAbandoned({ reads, given }: Parts, now: number): Promise<read
 const isOf = `(account = $2 OR (in_group IS NOT NULL AND in_group::json ->> 'person' = $2))`
 
 /** By our id, or by the id the provider gave its answer. */
-async function recordOf(reads: Connection, account: string, id: string): Promise<CallRecord | undefined> {
+async function recordOf(
+  reads: LedgerConnection,
+  account: string,
+  id: string,
+): Promise<CallRecord | undefined> {
   const values = [id, account]
   const [open] = await reads.send<Row<'openCall'>>(
     `SELECT * FROM open_call WHERE id = $1 AND ${isOf}`,

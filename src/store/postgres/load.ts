@@ -8,7 +8,7 @@ import type { Pool } from '../../credits/pool.ts'
 import { addLot, type Lot, type OpenCall, type Wallet } from '../../credits/wallet.ts'
 import { openCallOf } from '../ledger-rows.ts'
 import type { Row } from '../schema.ts'
-import type { Connection } from './connection.ts'
+import type { LedgerConnection } from './connection.ts'
 import { type BudgetKey, lookUp, type ToldBudget } from './group.ts'
 
 /** A wallet as it was at a version; an account that has never had anything has no head, and the version 0. */
@@ -56,7 +56,7 @@ const walletsText = `WITH wanted AS MATERIALIZED (
 
 /** The wallets of these accounts, and of those in which these calls are open. */
 export async function loadWallets(
-  connection: Connection,
+  connection: LedgerConnection,
   accounts: readonly string[],
   calls: readonly string[],
 ): Promise<readonly LoadedWallet[]> {
@@ -171,7 +171,7 @@ const keysText = `WITH asked AS (SELECT name AS key FROM ${listIn('$1')} AS keys
 
 /** The figures of each of these keys. Keys of one line share theirs. */
 export async function loadKeys(
-  connection: Connection,
+  connection: LedgerConnection,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, KeyFigures>> {
   const rows = await connection.send<{
@@ -211,7 +211,7 @@ const budgetsText = `SELECT asked.scope, asked."window", b.spent, b.held, b.vers
     SELECT * FROM budget_spend AS b WHERE b.scope = asked.scope AND b."window" = asked."window" OFFSET 0) AS b ON true`
 
 export async function loadBudgets(
-  connection: Connection,
+  connection: LedgerConnection,
   budgets: readonly BudgetKey[],
 ): Promise<readonly LoadedBudget[]> {
   const rows = await connection.send<{
@@ -233,7 +233,7 @@ export async function loadBudgets(
 
 /** The grants that were made under these sources. */
 export async function loadSources(
-  connection: Connection,
+  connection: LedgerConnection,
   sources: readonly string[],
 ): Promise<ReadonlyMap<string, PriorGrant>> {
   type GrantRow = Row<'lot', 'id' | 'account' | 'pool' | 'granted' | 'granted_at' | 'expires_at' | 'source'>
@@ -253,7 +253,7 @@ export async function loadSources(
 export type CorrectionRow = Row<'correction', 'id' | 'account' | 'kind' | 'lot' | 'taken' | 'debt'>
 
 export async function loadCorrections(
-  connection: Connection,
+  connection: LedgerConnection,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, CorrectionRow>> {
   const rows = await connection.send<CorrectionRow>(
@@ -272,7 +272,7 @@ export interface RefundedLot {
 }
 
 export async function loadLots(
-  connection: Connection,
+  connection: LedgerConnection,
   lots: readonly string[],
 ): Promise<ReadonlyMap<string, RefundedLot>> {
   const rows = await connection.send<{

@@ -11,7 +11,9 @@ import type { DatabaseServer } from '../store.ts'
 import {
   Connection,
   ConnectionLost,
+  type ConnectionOptions,
   databaseNow,
+  type LedgerConnection,
   ledgerDeadlineMs,
   lookupsOnly,
   stateOf,
@@ -29,6 +31,8 @@ export interface PeersParts {
   /** Called once when another process has taken this one for dead: it has to end. */
   readonly lost?: ((error: unknown) => void) | undefined
   readonly times?: Partial<LifeTimes> | undefined
+  /** Makes its connection, which is PostgreSQL's where it is left out. */
+  readonly connect?: ((options: ConnectionOptions) => LedgerConnection) | undefined
 }
 
 /** Milliseconds. */
@@ -60,7 +64,7 @@ interface Beat {
 export class Peers implements Lives {
   readonly #parts: PeersParts
   readonly #times: LifeTimes
-  readonly #connection: Connection
+  readonly #connection: LedgerConnection
   /** Names are used once: whoever is dead stays so. */
   readonly #dead = new Set<string>()
   #leads = false
@@ -76,7 +80,8 @@ export class Peers implements Lives {
     this.#parts = parts
     this.#serves = parts.serves
     this.#times = { ...usualTimes, ...parts.times }
-    this.#connection = new Connection(parts.server, { settings: lookupsOnly, deadlineMs: ledgerDeadlineMs })
+    const options = { settings: lookupsOnly, deadlineMs: ledgerDeadlineMs }
+    this.#connection = parts.connect?.(options) ?? new Connection(parts.server, options)
   }
 
   /** Throws ConnectionLost when the server cannot be reached. */

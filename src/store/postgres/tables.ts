@@ -16,7 +16,7 @@ import {
   type Work,
 } from '../sql/work.ts'
 import type { DatabaseServer } from '../store.ts'
-import { Connection, ConnectionLost, idleTransaction, stateOf } from './connection.ts'
+import { Connection, ConnectionLost, idleTransaction, isOutage, stateOf } from './connection.ts'
 import type { Listener } from './listener.ts'
 
 const connections = 4
@@ -82,8 +82,13 @@ export class PostgresTables implements OrderedTables {
     await Promise.all(this.#all.map((connection) => connection.open()))
   }
 
-  do<T>(work: () => Work<T>): Promise<T> {
-    return this.#with((connection) => this.#drive(connection, work()))
+  async do<T>(work: () => Work<T>): Promise<T> {
+    try {
+      return await this.#with((connection) => this.#drive(connection, work()))
+    } catch (error) {
+      // It is not begun again: some of its statements may have been carried out.
+      throw raced.has(stateOf(error)) ? unavailable(error) : error
+    }
   }
 
   async together<T>(work: () => Work<T>): Promise<T> {
@@ -295,7 +300,7 @@ export class PostgresTables implements OrderedTables {
     return text
   }
 
-  /** On a connection of its own meanwhile. Throws `store_unavailable` where that is lost. */
+  /** On a connection of its own meanwhile. Throws `store_unavailable` where that is lost, or the server unable. */
   async #with<T>(act: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const connection = await this.#take(signal)
     try {
@@ -303,9 +308,9 @@ export class PostgresTables implements OrderedTables {
       return await act(connection)
     } catch (error) {
       if (stateOf(error) === gaveUp) throw this.#tooLong?.() ?? unavailable(error)
-      if (!(error instanceof ConnectionLost)) throw error
-      void connection.close()
-      throw unavailable(error)
+      if (error instanceof ConnectionLost) void connection.close()
+      else if (raced.has(stateOf(error))) throw error
+      throw isOutage(error) ? unavailable(error) : error
     } finally {
       const [next] = this.#waiting
       if (next) next(connection)

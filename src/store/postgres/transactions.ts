@@ -4,7 +4,7 @@
 import type { CommitFault, NeededRows, Transactions } from '../commits/durability.ts'
 import type { LedgerClock } from '../ledger-core.ts'
 import { genesis } from '../ledger-rows.ts'
-import { type Connection, ConnectionLost, databaseNow, stateOf } from './connection.ts'
+import { ConnectionLost, databaseNow, isOutage, type LedgerConnection, stateOf } from './connection.ts'
 import type { GroupDraft, Drafted } from './draft.ts'
 import { type Chain, isAt, lookUp, nameOfBudget, type Written } from './group.ts'
 import type { KnownWallets } from './wallets.ts'
@@ -18,6 +18,8 @@ const staleEnough = 0.25
 /** How much of that the last group makes. */
 const lastGroupPart = 0.1
 const reconnectMs = 100
+/** A connection that is lost so soon is opened again for the same group; whoever has waited longer gets an error. */
+const quickLossMs = 1_000
 /** How long a process counts as alive after a sign of life, milliseconds. */
 export const heartbeatMs = 10_000
 
@@ -32,11 +34,9 @@ export class Fenced extends Error {}
 
 /** The server's word that nothing was written: deadlock, lock timeout, an id or a source that another has used first. */
 const raced: ReadonlySet<string> = new Set(['40P01', '40001', '55P03', '23505'])
-/** A statement was cancelled by the server. */
-const cancelled = '57014'
 
 export interface TransactionParts {
-  readonly connection: Connection
+  readonly connection: LedgerConnection
   readonly wallets: KnownWallets
   readonly draft: GroupDraft
   readonly time: LedgerClock
@@ -88,6 +88,20 @@ export class PostgresTransactions implements Transactions {
   }
 
   async commit<T>(needs: readonly NeededRows[], run: () => T): Promise<T> {
+    const began = performance.now()
+    try {
+      return await this.#tryToCommit(needs, run)
+    } catch (error) {
+      // An idle connection may have been cut long ago, which shows with the next statement.
+      const isQuick = performance.now() - began < quickLossMs
+      if (!(error instanceof ConnectionLost) || !isQuick || this.#inDoubt || this.#stopping) throw error
+      return await this.#tryToCommit(needs, run)
+    } finally {
+      this.#touched = false
+    }
+  }
+
+  async #tryToCommit<T>(needs: readonly NeededRows[], run: () => T): Promise<T> {
     try {
       if (this.#inDoubt) throw new ConnectionLost('the outcome of a group is not known')
       if (!this.#chain) await this.begin()
@@ -101,8 +115,6 @@ export class PostgresTransactions implements Transactions {
         this.#up = false
       }
       throw error
-    } finally {
-      this.#touched = false
     }
   }
 
@@ -147,21 +159,11 @@ export class PostgresTransactions implements Transactions {
   /** Forgets what a refused group has shown to be old, or throws where the chain is not ours any more. */
   async #learn(written: Exclude<Written, { kind: 'written' }>): Promise<void> {
     const { wallets, draft } = this.#parts
-    if (written.kind === 'not-mine') throw await this.#whyNotMine()
-    if (written.kind === 'used') draft.refuseCalls(written.calls)
+    // A fence of our own, whose answer never came, may have arrived behind the next one.
+    if (written.kind === 'not-mine') await this.#returnToChain()
+    else if (written.kind === 'used') draft.refuseCalls(written.calls)
     else this.#staleness = this.#staleness * (1 - lastGroupPart) + lastGroupPart
     wallets.undo(written.kind === 'stale' ? written : undefined)
-  }
-
-  async #whyNotMine(): Promise<Error> {
-    const { id, batch } = this.#chain!
-    const [row] = await this.#parts.connection.send<{ readonly batch: bigint }>(
-      'SELECT batch FROM chain WHERE id = $1',
-      [id],
-    )
-    if (!row || row.batch < batch)
-      return new HistoryLost(`the chain stands at ${row?.batch}, not at ${batch}`)
-    return new Fenced(`chain ${id} was taken by another process`)
   }
 
   /**
@@ -200,9 +202,12 @@ export class PostgresTransactions implements Transactions {
     for (let inTransaction = locked; ; inTransaction = false) {
       try {
         const { rows, told, next, fresh } = drafted
-        const sent = [this.#addHeads(), rows.send(connection, this.#chain!, told, next, at, fresh)] as const
-        const committed = inTransaction ? connection.send('COMMIT') : undefined
-        const [, written] = await Promise.all([...sent, committed])
+        const heads = this.#addHeads()
+        const sent = rows.send(connection, this.#chain!, told, next, at, fresh)
+        const [written] = await (inTransaction
+          ? Promise.all([sent, heads, connection.send('COMMIT')])
+          : // The group counts by itself: whoever was in the way of these rows has made them.
+            Promise.all([sent, heads.catch(unlessRaced)]))
         if (written.kind === 'written') this.#onWritten(drafted)
         return written
       } catch (error) {
@@ -247,13 +252,13 @@ export class PostgresTransactions implements Transactions {
         this.#inDoubt = false
         return batch > before
       } catch (error) {
-        if (!(error instanceof ConnectionLost) || this.#stopping) throw error
+        if (!isOutage(error) || this.#stopping) throw error
         await Bun.sleep(reconnectMs)
       }
     }
   }
 
-  /** After a loss between groups. */
+  /** After a loss between groups, or where somebody has fenced the chain. Throws where it is not as this process has left it. */
   async #returnToChain(): Promise<void> {
     const batch = await this.#takeChain()
     if (batch !== this.#chain!.batch)
@@ -290,7 +295,7 @@ export class PostgresTransactions implements Transactions {
   faultOf(error: unknown): CommitFault {
     if (error instanceof HistoryLost || error instanceof Fenced) return 'lost'
     if (error instanceof Overtaken) return 'busy'
-    return error instanceof ConnectionLost || stateOf(error) === cancelled ? 'outage' : 'bug'
+    return isOutage(error) ? 'outage' : 'bug'
   }
 
   forget(): void {
@@ -305,6 +310,10 @@ export class PostgresTransactions implements Transactions {
   close(): void {
     this.stop()
   }
+}
+
+function unlessRaced(error: unknown): void {
+  if (!raced.has(stateOf(error))) throw error
 }
 
 function allStale({ told }: Drafted): Written {

@@ -9,7 +9,7 @@ import type { Pool } from '../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type OpenCall, type Wallet } from '../../credits/wallet.ts'
 import type { NeededRows } from '../commits/durability.ts'
 import type { WalletSet } from '../ledger-core.ts'
-import type { Connection } from './connection.ts'
+import type { LedgerConnection } from './connection.ts'
 import { type BudgetKey, type GroupRows, nameOfBudget, type Told } from './group.ts'
 import {
   type CorrectionRow,
@@ -105,7 +105,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   }
 
   /** Loads what a group needs and memory has not got: in one round trip, or two where open calls name more. */
-  async load(connection: Connection, needs: readonly NeededRows[]): Promise<void> {
+  async load(connection: LedgerConnection, needs: readonly NeededRows[]): Promise<void> {
     const accounts = new Set<string>()
     const calls: string[] = []
     for (const need of needs) {
@@ -130,7 +130,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   }
 
   async #loadWallets(
-    connection: Connection,
+    connection: LedgerConnection,
     accounts: readonly string[],
     calls: readonly string[],
   ): Promise<void> {
@@ -147,7 +147,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   }
 
   /** What single commands name: sources, corrections, lots. It is read for each group, and forgotten with it. */
-  async #loadNamed(connection: Connection, needs: readonly NeededRows[]): Promise<void> {
+  async #loadNamed(connection: LedgerConnection, needs: readonly NeededRows[]): Promise<void> {
     const sources: string[] = []
     const corrections: string[] = []
     const lots: string[] = []
@@ -167,7 +167,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   }
 
   /** The figures of keys with limits and of budgets, for calls that begin and for those that are open. */
-  async #loadFigures(connection: Connection, needs: readonly NeededRows[]): Promise<void> {
+  async #loadFigures(connection: LedgerConnection, needs: readonly NeededRows[]): Promise<void> {
     const keys = new Map<string, string>()
     for (const need of needs) {
       const account = this.#accountOf(need)
@@ -200,7 +200,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     return [...budgets.values()]
   }
 
-  async #loadKeys(connection: Connection, accountOf: ReadonlyMap<string, string>): Promise<void> {
+  async #loadKeys(connection: LedgerConnection, accountOf: ReadonlyMap<string, string>): Promise<void> {
     for (const [key, figures] of await loadKeys(connection, [...accountOf.keys()])) {
       this.#figures.set(key, figures)
       const account = accountOf.get(key)
@@ -214,7 +214,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     else this.#figuresOf.set(account, new Set([figures]))
   }
 
-  async #loadBudgets(connection: Connection, budgets: readonly BudgetKey[]): Promise<void> {
+  async #loadBudgets(connection: LedgerConnection, budgets: readonly BudgetKey[]): Promise<void> {
     const loadedAt = performance.now()
     for (const budget of await loadBudgets(connection, budgets))
       this.#budgets.set(nameOfBudget(budget), { ...budget, loadedAt })

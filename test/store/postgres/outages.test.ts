@@ -7,7 +7,9 @@ import type { HoldCommand } from '../../../src/credits/ledger/ledger.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { defaultGroupLimits } from '../../../src/store/commits/durability.ts'
 import { PostgresLedger, type PostgresLedgerParts } from '../../../src/store/postgres/ledger.ts'
+import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { Fenced, HistoryLost } from '../../../src/store/postgres/transactions.ts'
+import { sql } from '../../../src/store/sql/work.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { CutProxy } from '../../support/cut-proxy.ts'
 import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
@@ -122,6 +124,33 @@ describeOnPostgres('a connection to the ledger that is lost', () => {
     expect(await held).toMatchObject({ kind: 'held' })
     expect(await count('open_call')).toBe(1)
     await proven()
+  })
+
+  test('reads that lose their connection together share the next one', async () => {
+    const read = () => Promise.all(Array.from({ length: 12 }, () => ledger.balance('anna')))
+    proxy.carriage = 'lose-answers'
+    const under = read()
+    await withheld()
+    proxy.carriage = 'pass'
+    const before = proxy.accepted
+    proxy.cut()
+    expect(new Set((await under).map(({ lots }) => lots[0]!.remaining))).toEqual(new Set([usd(999)]))
+    expect(proxy.accepted - before).toBe(1)
+    await proven()
+  })
+
+  test('a server that has no room is as good as away for whoever asks: come again, and no fault', async () => {
+    await admin.unsafe(`CREATE OR REPLACE FUNCTION full_disk() RETURNS bigint LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION USING errcode = '53100'; END $$`)
+    const tables = new PostgresTables({ server: url, connections: 1 })
+    await tables.open()
+    const ask = sql('SELECT full_disk()')
+    for (const way of [tables.do, tables.together, tables.reads]) {
+      const asked = way.call(tables, () => ask.all())
+      await expect(asked).rejects.toMatchObject({ code: 'store_unavailable' })
+    }
+    await tables.close()
+    await ledger.close()
   })
 
   test('what was sent before, and arrives after all, does nothing', async () => {
