@@ -5,8 +5,15 @@ import { noUsage } from '../../src/conversation/usage.ts'
 import { openOnPostgres } from '../../src/store/postgres/open.ts'
 import { holdOf, settleOf } from '../credits/support.ts'
 
-const [, , url = '', owner = '', accounts = '1', lanes = '1'] = process.argv
-const say = (...words: readonly (string | bigint)[]) => writeSync(1, `${words.join(' ')}\n`)
+const [, , url = '', owner = '', accounts = '1', lanes = '1', pauseMs = '0'] = process.argv
+const say = (...words: readonly (string | bigint)[]) => {
+  try {
+    writeSync(1, `${words.join(' ')}\n`)
+  } catch {
+    // Nobody reads it any more.
+    process.exit(1)
+  }
+}
 const { ledger } = await openOnPostgres(url, {
   clock: Date.now,
   owner,
@@ -28,15 +35,20 @@ async function runLane(lane: number): Promise<void> {
       const held = await ledger.hold(
         holdOf(call, { owner, account, want: 1_000n, least: 1_000n, leaseUntil }),
       )
-      if (held.kind !== 'held') throw new Error(held.reason)
+      say(held.kind, call)
+      if (held.kind !== 'held') continue
       if (n % 3 === 0) await ledger.checkpoint({ call, owner, usage, cost: 300n, leaseUntil })
       const { kind } = await ledger.settle(settleOf(call, 700n, { owner }))
       say(kind, call)
+      if (Number(pauseMs) > 0) await Bun.sleep(Number(pauseMs))
     } catch (error) {
       // It is told to come again; whether the end of the call will be booked it does not know.
       if (!(error instanceof Error && 'code' in error)) throw error
+      say('failed', call, String(error.code))
       await Bun.sleep(20)
     }
   }
 }
 for (let lane = 0; lane < Number(lanes); lane++) void runLane(lane)
+// What every gateway does now and then: whoever leads ends the calls of the dead.
+setInterval(() => void ledger.recover(Date.now()).catch(() => undefined), 500)

@@ -86,6 +86,24 @@ export async function emptyTables(admin: SQL): Promise<void> {
 }
 
 async function startServer(): Promise<string> {
+  const { folder, bin } = await initServer()
+  const key = join(folder, 'localhost.key')
+  writeFileSync(key, readFileSync(join(certificates, 'localhost.key')), { mode: 0o600 })
+  const certificate = join(folder, 'localhost.pem')
+  copyFileSync(join(certificates, 'localhost.pem'), certificate)
+  if (isRoot) for (const each of [key, certificate]) chownSync(each, nobody, nobody)
+  const { url } = await beginServer(folder, bin, {
+    // A test of plans says itself when tables are analysed: in the middle of it they would be others.
+    autovacuum: 'off',
+    ssl: 'on',
+    ssl_cert_file: certificate,
+    ssl_key_file: key,
+  })
+  return url
+}
+
+/** Makes the files of a new server, in `data` of a folder of its own, and gives the folder of its programs. */
+export async function initServer(): Promise<{ readonly folder: string; readonly bin: string }> {
   hydrate()
   const folder = mkdtempSync(join(room(), 'weir-postgres-'))
   const data = join(folder, 'data')
@@ -100,32 +118,30 @@ async function startServer(): Promise<string> {
   await run([join(bin, 'initdb'), '-D', data, '-U', 'weir', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'])
   const hosts = join(data, 'pg_hba.conf')
   writeFileSync(hosts, `host all ${withPassword} 127.0.0.1/32 scram-sha-256\n${readFileSync(hosts, 'utf8')}`)
-  const key = join(folder, 'localhost.key')
-  writeFileSync(key, readFileSync(join(certificates, 'localhost.key')), { mode: 0o600 })
-  const certificate = join(folder, 'localhost.pem')
-  copyFileSync(join(certificates, 'localhost.pem'), certificate)
-  if (isRoot) for (const each of [key, certificate]) chownSync(each, nobody, nobody)
+  return { folder, bin }
+}
+
+/** Starts the server of a folder, without syncs to a disk, and waits until it answers. It ends with this process. */
+export async function beginServer(
+  folder: string,
+  bin: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<{ readonly url: string; readonly port: number; readonly ended: Promise<void> }> {
   const port = freePort()
   const options = {
     port,
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
     fsync: 'off',
-    // A test of plans says itself when tables are analysed: in the middle of it they would be others.
-    autovacuum: 'off',
     shared_buffers: '64MB',
-    ssl: 'on',
-    ssl_cert_file: certificate,
-    ssl_key_file: key,
+    max_connections: '60',
+    ...settings,
   }
-  const settings = Object.entries({ ...options, max_connections: '60' }).flatMap(([name, value]) => [
-    '-c',
-    `${name}=${value}`,
-  ])
-  const server = begin([join(bin, 'postgres'), '-D', data, ...settings])
+  const given = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const { ended } = begin([join(bin, 'postgres'), '-D', join(folder, 'data'), ...given])
   endWithThisProcess(folder)
-  await Promise.race([answering(port), server.ended])
-  return `postgres://weir@127.0.0.1:${port}`
+  await Promise.race([answering(port), ended])
+  return { url: `postgres://weir@127.0.0.1:${port}`, port, ended }
 }
 
 /** A folder in memory, where that has room: a container may have little. Not the one for temporary files, which root may have closed to others. */
