@@ -8,6 +8,8 @@ import { operatorOf } from '../console/api.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'
+import { bulk } from './bulk.ts'
+import { errorOf, names, type ScimAnswer, type ScimRequest, versionOf } from './exchange.ts'
 import {
   createScimGroup,
   deleteScimGroup,
@@ -17,10 +19,10 @@ import {
   patchGroup,
   replaceScimGroup,
 } from './groups.ts'
-import { isObject, readOperations, type Resource, ScimFault } from './patch.ts'
+import { isObject, readOperations, type Resource, ScimFault, valueOf } from './patch.ts'
 import {
-  errorSchema,
   listSchema,
+  mostBodyBytes,
   mostResources,
   resourceTypes,
   schemas,
@@ -39,8 +41,6 @@ import {
 } from './users.ts'
 
 const contentType = 'application/scim+json'
-/** Enough for the members of a large group. */
-const mostBodyBytes = 4_194_304
 const pageSize = 100
 
 /** Answers a request below `/scim/v2/`. Throws GatewayError for who may not ask; other refusals are answers. */
@@ -52,37 +52,97 @@ export async function scimApi(
   askedBy({ account: operator.id })
   const acting: ScimActing = { parts, operator, by: 'management_key' }
   try {
-    return await answer(acting, request)
+    const url = new URL(request.url)
+    const given = await answer(acting, {
+      method: request.method,
+      path: url.pathname.slice('/scim/v2/'.length).split('/').map(decodeURIComponent),
+      query: url.searchParams,
+      ifMatch: request.headers.get('if-match'),
+      ifNoneMatch: request.headers.get('if-none-match'),
+      body: () => bodyOf(parts, request),
+    })
+    return responseOf(given)
   } catch (error) {
-    if (error instanceof ScimFault) return faultResponse(error.status, error.message, error.scimType)
+    if (error instanceof ScimFault) return responseOf(errorOf(error))
     throw error
   }
 }
 
-function faultResponse(status: number, detail: string, scimType: string | undefined): Response {
-  const body = { schemas: [errorSchema], status: String(status), ...(scimType && { scimType }), detail }
-  return json(body, status)
-}
-
-function json(body: object, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
-  return new Response(JSON.stringify(body), {
+function responseOf({ status, body, headers }: ScimAnswer): Response {
+  return new Response(body === undefined ? null : JSON.stringify(body), {
     status,
-    headers: { 'content-type': contentType, 'cache-control': 'no-store', ...headers },
+    headers: {
+      ...(body === undefined ? {} : { 'content-type': contentType }),
+      'cache-control': 'no-store',
+      ...headers,
+    },
   })
 }
 
-async function answer(acting: ScimActing, request: Request): Promise<Response> {
-  const url = new URL(request.url)
-  const [kind = '', id, ...more] = url.pathname.slice('/scim/v2/'.length).split('/').map(decodeURIComponent)
+async function answer(acting: ScimActing, asked: ScimRequest): Promise<ScimAnswer> {
+  const { method, path } = asked
+  const [kind = '', id, ...more] = path
+  if (kind === '.search' && id === undefined) return searchAll(acting, await searchIn(asked))
+  if (kind === 'Bulk' && id === undefined) {
+    requireMethod(asked, ['POST'])
+    return bulk(await asked.body(), (operation) => answer(acting, operation))
+  }
   if (more.length > 0) throw new ScimFault(404, 'There is nothing here.')
   const about = aboutService(scimBase(acting.parts), kind, id)
   if (about !== undefined) {
-    if (request.method !== 'GET') throw new ScimFault(405, 'It is read only.')
-    return json(about)
+    if (method !== 'GET') throw new ScimFault(405, 'It is read only.')
+    return { status: 200, body: about }
   }
-  if (kind === 'Users') return users(acting, request, url.searchParams, id)
-  if (kind === 'Groups') return groups(acting, request, url.searchParams, id)
-  throw new ScimFault(404, `There is no ${kind === '' ? 'resource here' : kind}.`)
+  const serve = { users, groups }[kind.toLowerCase()]
+  if (serve === undefined) throw new ScimFault(404, `There is no ${kind === '' ? 'resource here' : kind}.`)
+  // A search by POST asks what the query of a GET does, without its being in an address.
+  if (id === '.search') return serve(acting, await searchIn(asked), undefined)
+  if (method !== 'PUT' && method !== 'PATCH') return serve(acting, asked, id)
+  // Before the resource is taken: nobody waits for a slow client.
+  const body = await asked.body()
+  return serve(acting, { ...asked, body: () => Promise.resolve(body) }, id)
+}
+
+/** The GET that a search stands for. Throws ScimFault. */
+async function searchIn(asked: ScimRequest): Promise<ScimRequest> {
+  requireMethod(asked, ['POST'])
+  const body = await asked.body()
+  const query = new URLSearchParams()
+  for (const name of ['filter', 'startIndex', 'count', 'attributes', 'excludedAttributes']) {
+    const value = valueOf(body, name)
+    if (value === undefined || value === null) continue
+    query.set(name, Array.isArray(value) ? value.join(',') : String(value as string | number))
+  }
+  return { ...asked, method: 'GET', query, ifMatch: null, ifNoneMatch: null }
+}
+
+/** All users and then all groups, or those that a filter names. */
+async function searchAll(acting: ScimActing, { query }: ScimRequest): Promise<ScimAnswer> {
+  const { parts } = acting
+  const filter = query.get('filter')
+  if (filter === null) return listAll(parts, query)
+  // An attribute that one kind does not have finds none of that kind.
+  const foundBy = async <Item>(find: (parts: HttpParts, filter: string) => Promise<Item[]>) => {
+    try {
+      return await find(parts, filter)
+    } catch (error) {
+      if (error instanceof ScimFault && error.scimType === 'invalidFilter') return error
+      throw error
+    }
+  }
+  const [accounts, found] = [await foundBy(filterUsers), await foundBy(filterGroups)]
+  if (accounts instanceof ScimFault && found instanceof ScimFault) throw accounts
+  const { startIndex, count } = bounds(query)
+  const shown = [
+    ...(accounts instanceof ScimFault
+      ? []
+      : accounts.map((account) => () => userShown(parts, account, query))),
+    ...(found instanceof ScimFault ? [] : found.map((group) => () => groupShown(parts, group, query))),
+  ]
+  const resources = await Promise.all(
+    shown.slice(startIndex - 1, startIndex - 1 + count).map((show) => show()),
+  )
+  return { status: 200, body: page(resources, { total: shown.length, startIndex }) }
 }
 
 /** What clients ask of the service itself; undefined for anything else. Throws ScimFault 404. */
@@ -110,81 +170,159 @@ function page(
   }
 }
 
-async function users(
-  acting: ScimActing,
-  request: Request,
-  query: URLSearchParams,
-  id: string | undefined,
-): Promise<Response> {
+async function listAll(parts: HttpParts, query: URLSearchParams): Promise<ScimAnswer> {
+  const { startIndex, count } = bounds(query)
+  const accounts = await pageOfAccounts(parts, query)
+  const rest = new URLSearchParams(query)
+  rest.set('startIndex', String(Math.max(1, startIndex - accounts.total)))
+  rest.set('count', String(count - accounts.items.length))
+  const found = await pageOfGroups(parts, rest)
+  const resources = [
+    ...(await Promise.all(accounts.items.map((account) => userShown(parts, account, query)))),
+    ...(await Promise.all(found.items.map((group) => groupShown(parts, group, query)))),
+  ]
+  return { status: 200, body: page(resources, { total: accounts.total + found.total, startIndex }) }
+}
+
+/** The whole resource with its version; of a group that is shown without its members there is none. */
+function withVersion(resource: Resource): Resource {
+  const { meta, ...rest } = resource
+  return { ...rest, meta: { ...(meta as object), version: versionOf(resource) } }
+}
+
+async function userShown(parts: HttpParts, account: Account, query: URLSearchParams): Promise<Resource> {
+  return pick(withVersion(await userResource(parts, account)), query)
+}
+
+async function groupShown(parts: HttpParts, group: Group, query: URLSearchParams): Promise<Resource> {
+  const isWhole = isAskedFor(query, 'members')
+  const resource = await groupResource(parts, group, isWhole)
+  return pick(isWhole ? withVersion(resource) : resource, query)
+}
+
+/** What is done with resources of one kind. */
+interface Kind<Item extends { readonly id: string }> {
+  readonly find: (id: string) => Promise<Item>
+  readonly show: (item: Item) => Promise<Resource>
+  /** With everything that its version depends on. */
+  readonly whole: (item: Item) => Promise<Resource>
+  readonly create: (resource: Resource) => Promise<Item>
+  readonly replace: (item: Item, resource: Resource) => Promise<Item>
+  readonly patch: (item: Item, operations: ReturnType<typeof readOperations>) => Promise<Item>
+  readonly remove: (item: Item) => Promise<void>
+  readonly filter: (filter: string) => Promise<Item[]>
+  readonly list: (query: URLSearchParams) => Promise<Found<Item>>
+}
+
+function users(acting: ScimActing, asked: ScimRequest, id: string | undefined): Promise<ScimAnswer> {
   const { parts } = acting
-  const show = async (account: Account) => pick(await userResource(parts, account), query)
-  if (id === undefined) {
-    if (request.method === 'POST') {
-      const resource = await show(await createUser(acting, await bodyOf(parts, request)))
-      return json(resource, 201, { location: locationOf(resource) })
-    }
-    requireMethod(request, ['GET'])
-    const filter = query.get('filter')
-    const found =
-      filter === null ? await pageOfAccounts(parts, query) : wholeOf(await filterUsers(parts, filter), query)
-    return json(page(await Promise.all(found.items.map(show)), found))
+  const kind: Kind<Account> = {
+    find: (one) => accountOf(parts, one),
+    show: (account) => userShown(parts, account, asked.query),
+    whole: (account) => userResource(parts, account),
+    create: (resource) => createUser(acting, resource),
+    replace: (account, resource) => replaceUser(acting, account, resource),
+    patch: (account, operations) => patchUser(acting, account, operations),
+    remove: (account) => deleteUser(acting, account),
+    filter: (filter) => filterUsers(parts, filter),
+    list: (query) => pageOfAccounts(parts, query),
   }
-  const account = await accountOf(parts, id)
-  switch (requireMethod(request, ['GET', 'PUT', 'PATCH', 'DELETE'])) {
-    case 'PUT':
-      return json(await show(await replaceUser(acting, account, await bodyOf(parts, request))))
-    case 'PATCH':
-      return json(await show(await patchUser(acting, account, readOperations(await bodyOf(parts, request)))))
-    case 'DELETE':
-      await deleteUser(acting, account)
-      return new Response(null, { status: 204 })
-    default:
-      return json(await show(account))
+  return id === undefined ? serveAll(kind, asked) : oneAtATime(id, () => serveOne(kind, asked, id))
+}
+
+function groups(acting: ScimActing, asked: ScimRequest, id: string | undefined): Promise<ScimAnswer> {
+  const { parts } = acting
+  const kind: Kind<Group> = {
+    find: (one) => groupOf(parts, one),
+    show: (group) => groupShown(parts, group, asked.query),
+    whole: (group) => groupResource(parts, group, true),
+    create: (resource) => createScimGroup(acting, resource),
+    replace: (group, resource) => replaceScimGroup(acting, group, resource),
+    patch: (group, operations) => patchGroup(acting, group, operations),
+    remove: (group) => deleteScimGroup(acting, group),
+    filter: (filter) => filterGroups(parts, filter),
+    list: (query) => pageOfGroups(parts, query),
+  }
+  return id === undefined ? serveAll(kind, asked) : oneAtATime(id, () => serveOne(kind, asked, id))
+}
+
+async function serveAll<Item extends { readonly id: string }>(
+  kind: Kind<Item>,
+  asked: ScimRequest,
+): Promise<ScimAnswer> {
+  const { query } = asked
+  if (requireMethod(asked, ['GET', 'POST']) === 'POST') {
+    const item = await kind.create(await asked.body())
+    return answerOf(await kind.show(item), 201)
+  }
+  const filter = query.get('filter')
+  const found = filter === null ? await kind.list(query) : wholeOf(await kind.filter(filter), query)
+  return { status: 200, body: page(await Promise.all(found.items.map(kind.show)), found) }
+}
+
+async function serveOne<Item extends { readonly id: string }>(
+  kind: Kind<Item>,
+  asked: ScimRequest,
+  id: string,
+): Promise<ScimAnswer> {
+  const method = requireMethod(asked, ['GET', 'PUT', 'PATCH', 'DELETE'])
+  const item = await kind.find(id)
+  const version = async () => versionOf(await kind.whole(item))
+  if (method === 'GET') {
+    if (asked.ifNoneMatch !== null) {
+      const etag = await version()
+      if (names(asked.ifNoneMatch, etag)) return { status: 304, headers: { etag } }
+    }
+    return answerOf(await kind.show(item), 200)
+  }
+  if (asked.ifMatch !== null && !names(asked.ifMatch, await version()))
+    throw new ScimFault(412, `${id} has been changed since: read it again.`)
+  if (method === 'DELETE') {
+    await kind.remove(item)
+    return { status: 204 }
+  }
+  const body = await asked.body()
+  const after =
+    method === 'PUT' ? await kind.replace(item, body) : await kind.patch(item, readOperations(body))
+  return answerOf(await kind.show(after), 200)
+}
+
+function answerOf(resource: Resource, status: number): ScimAnswer {
+  const { meta } = resource
+  const version = isObject(meta) ? meta['version'] : undefined
+  const location = locationOf(resource)
+  return {
+    status,
+    body: resource,
+    headers: {
+      ...(location === '' ? {} : status === 201 ? { location } : { 'content-location': location }),
+      ...(typeof version === 'string' ? { etag: version } : {}),
+    },
   }
 }
 
-async function groups(
-  acting: ScimActing,
-  request: Request,
-  query: URLSearchParams,
-  id: string | undefined,
-): Promise<Response> {
-  const { parts } = acting
-  const show = async (group: Group) =>
-    pick(await groupResource(parts, group, isAskedFor(query, 'members')), query)
-  if (id === undefined) {
-    if (request.method === 'POST') {
-      const resource = await show(await createScimGroup(acting, await bodyOf(parts, request)))
-      return json(resource, 201, { location: locationOf(resource) })
-    }
-    requireMethod(request, ['GET'])
-    const filter = query.get('filter')
-    const found =
-      filter === null ? await pageOfGroups(parts, query) : wholeOf(await filterGroups(parts, filter), query)
-    return json(page(await Promise.all(found.items.map(show)), found))
-  }
-  const group = await groupOf(parts, id)
-  switch (requireMethod(request, ['GET', 'PUT', 'PATCH', 'DELETE'])) {
-    case 'PUT':
-      return json(await show(await replaceScimGroup(acting, group, await bodyOf(parts, request))))
-    case 'PATCH':
-      return json(await show(await patchGroup(acting, group, readOperations(await bodyOf(parts, request)))))
-    case 'DELETE':
-      await deleteScimGroup(acting, group)
-      return new Response(null, { status: 204 })
-    default:
-      return json(await show(group))
+/** Changes of one resource at a time: what a change was allowed for is still so when it is made. */
+const changing = new Map<string, Promise<unknown>>()
+
+async function oneAtATime<Result>(id: string, act: () => Promise<Result>): Promise<Result> {
+  const before = changing.get(id)
+  const mine = (before ?? Promise.resolve()).then(act, act)
+  changing.set(id, mine)
+  try {
+    return await mine
+  } finally {
+    if (changing.get(id) === mine) changing.delete(id)
   }
 }
 
-function requireMethod(request: Request, methods: readonly string[]): string {
-  if (methods.includes(request.method)) return request.method
+function requireMethod({ method }: ScimRequest, methods: readonly string[]): string {
+  if (methods.includes(method)) return method
   throw new ScimFault(405, `It takes ${methods.join(', ')}.`)
 }
 
 function locationOf(resource: Resource): string {
   const { meta } = resource
-  return isObject(meta) ? String(meta['location']) : ''
+  return isObject(meta) ? String(meta['location'] ?? '') : ''
 }
 
 async function bodyOf(parts: HttpParts, request: Request): Promise<Resource> {

@@ -4,21 +4,25 @@ export const userSchema = 'urn:ietf:params:scim:schemas:core:2.0:User'
 export const groupSchema = 'urn:ietf:params:scim:schemas:core:2.0:Group'
 export const enterpriseSchema = 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'
 export const listSchema = 'urn:ietf:params:scim:api:messages:2.0:ListResponse'
+export const bulkResponseSchema = 'urn:ietf:params:scim:api:messages:2.0:BulkResponse'
 export const errorSchema = 'urn:ietf:params:scim:api:messages:2.0:Error'
 
 /** Resources of a page, at most. */
 export const mostResources = 200
+/** Operations of a bulk request, and the bytes of any: enough for the members of a large group. */
+export const mostOperations = 1_000
+export const mostBodyBytes = 4_194_304
 
 export function serviceProviderConfig(base: string) {
   return {
     schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
     documentationUri: `${base.replace(/\/scim\/v2$/, '')}/docs/scim`,
     patch: { supported: true },
-    bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
+    bulk: { supported: true, maxOperations: mostOperations, maxPayloadSize: mostBodyBytes },
     filter: { supported: true, maxResults: mostResources },
     changePassword: { supported: false },
     sort: { supported: false },
-    etag: { supported: false },
+    etag: { supported: true },
     authenticationSchemes: [
       {
         type: 'oauthbearertoken',

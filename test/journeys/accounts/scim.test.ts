@@ -102,7 +102,7 @@ describe('the service', () => {
     expect(await scim('GET', 'ServiceProviderConfig')).toMatchObject({
       status: 200,
       type: 'application/scim+json',
-      json: { patch: { supported: true }, bulk: { supported: false } },
+      json: { patch: { supported: true }, bulk: { supported: true }, etag: { supported: true } },
     })
     expect((await scim('GET', 'ResourceTypes')).json).toMatchObject({ totalResults: 2 })
     expect((await scim('GET', `Schemas/${groupSchema}`)).json).toMatchObject({ id: groupSchema })
@@ -123,7 +123,8 @@ describe('the service', () => {
       headers: { authorization: `Bearer ${key}` },
     })
     expect(elsewhere.status).toBe(403)
-    expect(await scim('GET', 'Bulk')).toMatchObject({ status: 404 })
+    expect(await scim('GET', 'Bulk')).toMatchObject({ status: 405 })
+    expect(await scim('GET', 'Me')).toMatchObject({ status: 404 })
     expect(await scim('DELETE', 'Users')).toMatchObject({ status: 405 })
   })
 })
@@ -375,4 +376,118 @@ describe('groups', () => {
     )
     expect((await runJson(weir, 'ledger', 'audit'))['ok']).toBe(true)
   })
+})
+
+describe('versions', () => {
+  const conditional = (method: string, path: string, headers: Record<string, string>, body?: object) =>
+    fetch(`${weir.origin}/scim/v2/${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json', ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  const operation = (path: string, value: unknown) => ({
+    schemas: [patchOp],
+    Operations: [{ op: 'replace', path, value }],
+  })
+
+  test('a change is made to the version that is named, and to no other', async () => {
+    const { id, meta } = (await oktaUser('vera')) as Json & { meta: { version: string } }
+    const read = await conditional('GET', `Users/${id}`, {})
+    expect(read.headers.get('etag')).toBe(meta.version)
+    expect((await conditional('GET', `Users/${id}`, { 'if-none-match': meta.version })).status).toBe(304)
+    const stale = { 'if-match': meta.version }
+    const change = operation('title', 'Engineer')
+    expect((await conditional('PATCH', `Users/${id}`, { 'if-match': 'W/"other"' }, change)).status).toBe(412)
+    const [one, two] = await Promise.all([
+      conditional('PATCH', `Users/${id}`, stale, change),
+      conditional('PATCH', `Users/${id}`, stale, operation('title', 'Miller')),
+    ])
+    // Of two that read the same version one is told that there is another.
+    expect([one.status, two.status].toSorted()).toEqual([200, 412])
+    expect((await conditional('GET', `Users/${id}`, { 'if-none-match': meta.version })).status).toBe(200)
+    expect((await conditional('DELETE', `Users/${id}`, stale)).status).toBe(412)
+    expect((await conditional('DELETE', `Users/${id}`, { 'if-match': '*' })).status).toBe(204)
+  })
+
+  test('of a group is another when somebody joins it, wherever that was done', async () => {
+    const { id: member } = await oktaUser('wanda')
+    const { json } = await scim('POST', 'Groups', { schemas: [groupSchema], displayName: 'Versions' })
+    const { version } = json.meta as unknown as { version: string }
+    const joined = await postAs(`${weir.origin}/admin/v1/groups/${json.id}/members`, admin, {
+      account: member,
+    })
+    expect(joined.status).toBe(201)
+    const stale = await conditional(
+      'PATCH',
+      `Groups/${json.id}`,
+      { 'if-match': version },
+      operation('displayName', 'Later'),
+    )
+    expect(stale.status).toBe(412)
+    const short = await scim('GET', `Groups/${json.id}?excludedAttributes=members`)
+    expect(short.json.meta).not.toHaveProperty('version')
+  })
+})
+
+test('a search by POST finds what a query does, of one kind or of all', async () => {
+  const { id } = await oktaUser('xenia')
+  const search = (path: string, more: object) =>
+    scim('POST', path, { schemas: ['urn:ietf:params:scim:api:messages:2.0:SearchRequest'], ...more })
+  const filter = 'userName eq "xenia@example.org"'
+  const found = await search('Users/.search', { filter, attributes: ['userName'], count: 5 })
+  expect(found).toMatchObject({ status: 200, json: { totalResults: 1 } })
+  expect(Object.keys(found.json.Resources[0]!).toSorted()).toEqual(['id', 'schemas', 'userName'])
+  expect((await search('.search', { filter })).json.Resources.map((each) => each.id)).toEqual([id])
+  const { json: all } = await search('.search', { count: 200, attributes: ['id'] })
+  const { json: users } = await search('Users/.search', { count: 200 })
+  expect(all.totalResults).toBe(all.Resources.length)
+  expect(all.totalResults).toBeGreaterThan(users.totalResults)
+  const { json: last } = await search('.search', { startIndex: all.totalResults, count: 5 })
+  expect(last.Resources.map((each) => each.id)).toEqual([all.Resources.at(-1)!.id])
+  expect((await search('Users/.search', { startIndex: 1, count: 1 })).json.Resources).toHaveLength(1)
+  expect((await scim('GET', 'Users/.search')).status).toBe(405)
+})
+
+test('a bulk request is carried out in order, and what it makes is named before it is there', async () => {
+  const user = (name: string) => ({ schemas: [core], userName: `${name}@example.org`, active: true })
+  const bulk = (Operations: object[], more: object = {}) =>
+    scim('POST', 'Bulk', {
+      schemas: ['urn:ietf:params:scim:api:messages:2.0:BulkRequest'],
+      Operations,
+      ...more,
+    })
+  const { status, json } = await bulk([
+    { method: 'POST', path: '/Users', bulkId: 'u1', data: user('yara') },
+    {
+      method: 'POST',
+      path: '/Groups',
+      bulkId: 'g1',
+      data: { displayName: 'Bulk', members: [{ value: 'bulkId:u1' }] },
+    },
+    { method: 'POST', path: '/Users', bulkId: 'u2', data: user('yara') },
+    {
+      method: 'PATCH',
+      path: '/Users/bulkId:u1',
+      data: { schemas: [patchOp], Operations: [{ op: 'replace', value: { active: false } }] },
+    },
+    { method: 'DELETE', path: '/Groups/bulkId:none' },
+  ])
+  expect(status).toBe(200)
+  const done = (json as unknown as { Operations: { status: string; location?: string }[] }).Operations
+  expect(done.map((each) => each.status)).toEqual(['201', '201', '409', '200', '409'])
+  const made = await scim('GET', done[1]!.location!.slice(done[1]!.location!.indexOf('Groups/')))
+  expect(made.json.members).toHaveLength(1)
+  expect(await scim('GET', `Users/${made.json.members[0]!.value}`)).toMatchObject({ json: { active: false } })
+  const stopped = await bulk(
+    [
+      { method: 'DELETE', path: '/Users/none' },
+      { method: 'POST', path: '/Users', bulkId: 'u3', data: user('zoe') },
+    ],
+    { failOnErrors: 1 },
+  )
+  expect((stopped.json as unknown as { Operations: object[] }).Operations).toHaveLength(1)
+  expect((await bulk([{ method: 'GET', path: '/Users' }])).status).toBe(400)
+  expect(
+    (await bulk(Array.from({ length: 1_001 }, () => ({ method: 'DELETE', path: '/Users/none' })))).status,
+  ).toBe(413)
 })
