@@ -63,6 +63,8 @@ interface PlanParts {
   readonly store: PlanStore
   readonly subscriptions: Pick<Subscriptions, 'settlePeriod' | 'end'>
   readonly now: () => number
+  /** Reports something that an operator must look at. */
+  readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
 /** The credit of a period that follows another is granted so much before it begins: so there is no gap. Milliseconds. */
@@ -84,8 +86,13 @@ export function planStart(
   return Math.max(now, ...before.map(({ endsAt }) => endsAt))
 }
 
+/** The ledger does not take the credit: the account would have too much, or the period was granted something else. */
+const refusals: ReadonlySet<string> = new Set(['invalid_request', 'idempotency_conflict'])
+
 export class Plans {
   readonly #parts: PlanParts
+  /** Periods that this process has raised an alarm for. */
+  readonly #refused = new Set<string>()
 
   constructor(parts: PlanParts) {
     this.#parts = parts
@@ -194,8 +201,26 @@ export class Plans {
   /** Grants what begins now. Resolves with the number looked at. */
   async sweep(now: number): Promise<number> {
     const due = await this.#parts.store.duePlans(now, now + aheadMs, perSweep)
-    for (const period of due) await this.#settle(period)
+    for (const period of due) await this.#sweepOne(period)
     return due.length
+  }
+
+  /** One that the ledger refuses holds up no other, and is told of once. */
+  async #sweepOne(period: Period): Promise<void> {
+    try {
+      await this.#settle(period)
+    } catch (error) {
+      if (!(error instanceof GatewayError) || !refusals.has(error.code)) throw error
+      if (this.#refused.has(period.period)) return
+      this.#refused.add(period.period)
+      const { account, period: named } = period
+      this.#parts.alarm('a plan needs an operator', {
+        problem: 'not_creditable',
+        period: named,
+        account,
+        error,
+      })
+    }
   }
 }
 

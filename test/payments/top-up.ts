@@ -24,6 +24,7 @@ export function plansOver(
   store: Pick<Store, 'subscriptions' | 'ledger'>,
   now: () => number,
   sold: readonly PlanOnSale[] = [],
+  alarm: () => void = () => undefined,
 ): Plans {
   const subscriptions = new Subscriptions({
     store: store.subscriptions,
@@ -34,7 +35,7 @@ export function plansOver(
     now,
   })
   const plans = new Map(sold.map((plan) => [plan.id, plan]))
-  return new Plans({ plans, store: store.subscriptions, subscriptions, now })
+  return new Plans({ plans, store: store.subscriptions, subscriptions, now, alarm })
 }
 
 export const openTopUp: TopUp = {

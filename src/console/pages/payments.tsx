@@ -413,7 +413,10 @@ function Receipts({ statement }: { statement: StatementView }) {
           <tr key={receipt.payment_id}>
             <td className="whitespace-nowrap">{day(receipt.credited_at)}</td>
             <td className="whitespace-nowrap">{receipt.receipt ?? '–'}</td>
-            <td className="font-mono text-[12px]">{receipt.payment_id}</td>
+            <td className="font-mono text-[12px]">
+              {receipt.plan !== null && <span className="block font-sans text-[13px]">{receipt.plan}</span>}
+              {receipt.payment_id}
+            </td>
             <td className="num">{receipt.amount === null ? '–' : moneyOf(receipt, receipt.amount)}</td>
             <td className="num">
               {Number(receipt.refunded ?? 0) === 0 ? '–' : moneyOf(receipt, receipt.refunded!)}

@@ -111,10 +111,13 @@ export function plansOf(
     config,
     store,
     clock,
+    log,
   }: {
     readonly config: Pick<Config, 'payments'>
     readonly store: Pick<Store, 'subscriptions'>
     readonly clock: () => number
+    /** Not of a command: it says itself what went wrong. */
+    readonly log?: Pick<GatewayProcess['log'], 'error'>
   },
   subscriptions: Subscriptions,
 ): Plans {
@@ -125,7 +128,13 @@ export function plansOf(
     )
     return [id, { id, title, about, credit: usd(set.credit_usd), months, models, prices: new Map(prices) }]
   })
-  return new Plans({ plans: new Map(plans), store: store.subscriptions, subscriptions, now: clock })
+  return new Plans({
+    plans: new Map(plans),
+    store: store.subscriptions,
+    subscriptions,
+    now: clock,
+    alarm: log === undefined ? () => undefined : (message, facts) => log.error(message, facts),
+  })
 }
 
 /** What plans open to the chats of an account: those that were sold count to their end, even when no plan is sold any more. */
