@@ -101,11 +101,12 @@ async function database(context: Context): Promise<readonly Finding[]> {
 
 /** The server of PostgreSQL, and what is kept on it. */
 async function databaseOnServer(context: Context, server: DatabaseServer): Promise<readonly Finding[]> {
-  const { factsOf, requireUsable } = await import('../../store/postgres/server.ts')
+  const { factsOf, planFaultsOf, requireUsable } = await import('../../store/postgres/server.ts')
   try {
     const facts = await factsOf(server, context.io.clock)
     requireUsable(server, facts)
-    const findings = serverFindings(facts, isLoopback(new URL(server.url).hostname))
+    const faults = facts.hasTables ? await planFaultsOf(server) : []
+    const findings = serverFindings(facts, faults, isLoopback(new URL(server.url).hostname))
     if (!facts.hasTables)
       return [
         ...findings,
@@ -136,8 +137,12 @@ const standbyTexts: Readonly<Record<ServerFacts['standby'], readonly [Finding['s
 /** The most that clocks may differ, milliseconds. */
 const clocksApartMs = 1_000
 
-function serverFindings(facts: ServerFacts, isHere: boolean): readonly Finding[] {
-  const { version, encrypted, losing, clockAheadMs, plans } = facts
+function serverFindings(
+  facts: ServerFacts,
+  planFaults: readonly string[],
+  isHere: boolean,
+): readonly Finding[] {
+  const { version, encrypted, losing, clockAheadMs } = facts
   const [standby, standbyText] = standbyTexts[facts.standby]
   const apart = Math.abs(clockAheadMs) > clocksApartMs
   const finding = (check: string, isWell: boolean, well: string, otherwise: string): Finding => ({
@@ -167,9 +172,9 @@ function serverFindings(facts: ServerFacts, isHere: boolean): readonly Finding[]
     ),
     finding(
       'plans',
-      plans.length === 0,
-      'every index is whole, every text in the order of bytes',
-      plans.join('; '),
+      planFaults.length === 0,
+      'every index is whole, every text in the order of bytes, no large table is read whole',
+      planFaults.join('; '),
     ),
   ]
 }

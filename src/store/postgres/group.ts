@@ -185,6 +185,11 @@ export function writeOnly(names: readonly PartName[], first: string): Statement<
   return sql(`WITH ok AS MATERIALIZED (SELECT (${first}) IS NOT NULL AS yes), ${writes.join(', ')} SELECT 1`)
 }
 
+/** The statement of a group that has rows for all parts. */
+export function textOfAll(): string {
+  return textOf(2 ** names.length - 1)
+}
+
 function textOf(mask: number): string {
   const known = texts.get(mask)
   if (known !== undefined) return known

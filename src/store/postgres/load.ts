@@ -34,7 +34,7 @@ interface WalletRow {
 const listIn = (parameter: string) =>
   `(SELECT value COLLATE "C" AS name FROM json_array_elements_text(${parameter}::text::json))`
 
-const walletsText = `WITH wanted AS MATERIALIZED (
+export const walletsText = `WITH wanted AS MATERIALIZED (
     SELECT name AS account FROM ${listIn('$1')} AS accounts
     UNION SELECT o.account FROM ${listIn('$2')} AS calls
       ${lookUp('SELECT account FROM open_call WHERE open_call.id = calls.name')} AS o)
@@ -155,7 +155,7 @@ export interface KeyFigures {
   held: Pico
 }
 
-const keysText = `WITH asked AS (SELECT name AS key FROM ${listIn('$1')} AS keys),
+export const keysText = `WITH asked AS (SELECT name AS key FROM ${listIn('$1')} AS keys),
   first AS (
     SELECT asked.key, one.id FROM asked
     ${lookUp('SELECT coalesce(lineage, id) AS id FROM api_key WHERE api_key.id = asked.key')} AS one),
@@ -205,7 +205,7 @@ export interface LoadedBudget extends ToldBudget {
   readonly hasRow: boolean
 }
 
-const budgetsText = `SELECT asked.scope, asked."window", b.spent, b.held, b.version
+export const budgetsText = `SELECT asked.scope, asked."window", b.spent, b.held, b.version
   FROM json_to_recordset($1::text::json) AS asked (scope text COLLATE "C", "window" bigint)
   LEFT JOIN LATERAL (
     SELECT * FROM budget_spend AS b WHERE b.scope = asked.scope AND b."window" = asked."window" OFFSET 0) AS b ON true`
@@ -231,17 +231,16 @@ export async function loadBudgets(
   }))
 }
 
+export const sourcesText = `SELECT id, account, pool, granted, granted_at, expires_at, source
+  FROM ${listIn('$1')} AS sources ${lookUp('SELECT * FROM lot WHERE lot.source = sources.name')} AS lot`
+
 /** The grants that were made under these sources. */
 export async function loadSources(
   connection: LedgerConnection,
   sources: readonly string[],
 ): Promise<ReadonlyMap<string, PriorGrant>> {
   type GrantRow = Row<'lot', 'id' | 'account' | 'pool' | 'granted' | 'granted_at' | 'expires_at' | 'source'>
-  const rows = await connection.send<GrantRow>(
-    `SELECT id, account, pool, granted, granted_at, expires_at, source
-     FROM ${listIn('$1')} AS sources ${lookUp('SELECT * FROM lot WHERE lot.source = sources.name')} AS lot`,
-    [JSON.stringify(sources)],
-  )
+  const rows = await connection.send<GrantRow>(sourcesText, [JSON.stringify(sources)])
   return new Map(rows.map((row) => [row.source, grantOf(row)]))
 
   function grantOf({ id: lot, account, pool, granted, granted_at, expires_at }: GrantRow): PriorGrant {
@@ -252,15 +251,14 @@ export async function loadSources(
 
 export type CorrectionRow = Row<'correction', 'id' | 'account' | 'kind' | 'lot' | 'taken' | 'debt'>
 
+export const correctionsText = `SELECT id, account, kind, lot, taken, debt FROM ${listIn('$1')} AS ids
+  ${lookUp('SELECT * FROM correction WHERE correction.id = ids.name')} AS correction`
+
 export async function loadCorrections(
   connection: LedgerConnection,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, CorrectionRow>> {
-  const rows = await connection.send<CorrectionRow>(
-    `SELECT id, account, kind, lot, taken, debt FROM ${listIn('$1')} AS ids
-     ${lookUp('SELECT * FROM correction WHERE correction.id = ids.name')} AS correction`,
-    [JSON.stringify(ids)],
-  )
+  const rows = await connection.send<CorrectionRow>(correctionsText, [JSON.stringify(ids)])
   return new Map(rows.map((row) => [row.id, row]))
 }
 
@@ -271,6 +269,11 @@ export interface RefundedLot {
   readonly refunded: Pico
 }
 
+export const lotsText = `SELECT account, json_build_array(id, pool, granted::text, remaining::text, pinned::text, expired::text,
+    refunded::text, granted_at::text, expires_at::text)::text AS cells,
+    (SELECT coalesce(sum(taken + debt), 0)::bigint FROM correction WHERE correction.lot = lot.id) AS refunded
+  FROM ${listIn('$1')} AS ids ${lookUp('SELECT * FROM lot WHERE lot.id = ids.name')} AS lot`
+
 export async function loadLots(
   connection: LedgerConnection,
   lots: readonly string[],
@@ -279,13 +282,7 @@ export async function loadLots(
     readonly account: string
     readonly cells: string
     readonly refunded: bigint
-  }>(
-    `SELECT account, json_build_array(id, pool, granted::text, remaining::text, pinned::text, expired::text,
-         refunded::text, granted_at::text, expires_at::text)::text AS cells,
-       (SELECT coalesce(sum(taken + debt), 0)::bigint FROM correction WHERE correction.lot = lot.id) AS refunded
-     FROM ${listIn('$1')} AS ids ${lookUp('SELECT * FROM lot WHERE lot.id = ids.name')} AS lot`,
-    [JSON.stringify(lots)],
-  )
+  }>(lotsText, [JSON.stringify(lots)])
   return new Map(
     rows.map(({ account, cells, refunded }) => {
       const lot = lotOf(jsonIn<LotCells>(cells)!)

@@ -2,7 +2,8 @@
 // to do where it cannot.
 
 import { type DatabaseServer, StoreOpenError } from '../store.ts'
-import { Connection, ConnectionLost, databaseNow, stateOf } from './connection.ts'
+import { Connection, ConnectionLost, databaseNow, lookupsOnly, stateOf } from './connection.ts'
+import { findTableScans } from './plans.ts'
 
 /** The oldest that the statements are tried on. */
 const oldestVersion = 15
@@ -26,8 +27,6 @@ export interface ServerFacts {
   readonly hasTables: boolean
   /** Bytes. */
   readonly size: number
-  /** What would make statements read whole tables; nothing where all is well. */
-  readonly plans: readonly string[]
 }
 
 /** The address of a server for people: without its password and without what it asks of the connection. */
@@ -43,7 +42,7 @@ export async function factsOf(server: DatabaseServer, clock: () => number): Prom
     const [now] = await connection.send<{ readonly now: bigint }>(`SELECT ${databaseNow} AS now`)
     const clockAheadMs = Math.round(Number(now!.now) - (sentAt + clock()) / 2)
     const [row] = await connection.send<FactsRow>(factsText)
-    const { durable, standbys, names, managed, seqscan, ...found } = row!
+    const { durable, standbys, names, managed, ...found } = row!
     const off = Object.entries(JSON.parse(durable) as Record<string, string>)
     return {
       version: found.version,
@@ -55,7 +54,6 @@ export async function factsOf(server: DatabaseServer, clock: () => number): Prom
       clockAheadMs,
       hasTables: found.tables,
       size: Number(found.size),
-      plans: found.tables ? await planFaults(connection, server, seqscan) : [],
     }
   })
 }
@@ -70,7 +68,6 @@ interface FactsRow {
   readonly durable: string
   readonly names: string
   readonly managed: boolean
-  readonly seqscan: string
   /** How many wait for each commit; null where the user may not see it. */
   readonly standbys: bigint | null
 }
@@ -78,7 +75,7 @@ interface FactsRow {
 const factsText = `SELECT current_setting('server_version') AS version, current_setting('server_encoding') AS encoding,
   coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted,
   pg_is_in_recovery() AS replica, to_regclass('migration') IS NOT NULL AS tables,
-  pg_database_size(current_database()) AS size, current_setting('enable_seqscan') AS seqscan,
+  pg_database_size(current_database()) AS size,
   json_build_object('fsync', current_setting('fsync'), 'full_page_writes', current_setting('full_page_writes'),
     'synchronous_commit', current_setting('synchronous_commit'))::text AS durable,
   current_setting('synchronous_standby_names') AS names,
@@ -87,29 +84,36 @@ const factsText = `SELECT current_setting('server_version') AS version, current_
   CASE WHEN pg_has_role(current_user, 'pg_read_all_stats', 'usage')
     THEN (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) END AS standbys`
 
-/** Through a pooler no setting of a session holds, so the role has to have them. */
-async function planFaults(
-  connection: Connection,
-  server: DatabaseServer,
-  seqscan: string,
-): Promise<readonly string[]> {
-  const rows = await connection.send<{ readonly fault: string }>(
-    `SELECT 'the index ' || indexrelid::regclass || ' is not whole: REINDEX INDEX it' AS fault FROM pg_index
-       WHERE NOT indisvalid AND indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = current_schema())
-     UNION ALL SELECT table_name || '.' || column_name || ' has another order of texts than COLLATE "C"'
-       FROM information_schema.columns
-       WHERE table_schema = current_schema() AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'
-         AND table_name IN ('call', 'open_call', 'journal', 'lot', 'wallet', 'wallet_head', 'chain')`,
-  )
-  const { username } = new URL(server.url)
-  const ofRole =
-    server.prepare === false && seqscan !== 'off'
-      ? [
-          `with store.prepare: false the role needs its settings: ALTER ROLE ${username} SET enable_seqscan = off`,
-        ]
-      : []
-  return [...rows.map(({ fault }) => fault), ...ofRole]
+/**
+ * What would make the ledger's statements slow, and what to do; nothing where all is well. The server has its tables.
+ * Throws StoreOpenError where it cannot be asked.
+ */
+export async function planFaultsOf(server: DatabaseServer): Promise<readonly string[]> {
+  return usingServer(server, async (connection) => {
+    const rows = await connection.send<{ readonly fault: string }>(faultsText)
+    // Through a pooler no setting of a session holds, so the role has to have them.
+    const isPooled = server.prepare === false
+    const [row] = await connection.send<{ readonly seqscan: string }>(
+      "SELECT current_setting('enable_seqscan') AS seqscan",
+    )
+    const { username } = new URL(server.url)
+    const ofRole =
+      isPooled && row?.seqscan !== 'off'
+        ? [
+            `with store.prepare: false the role needs its settings: ALTER ROLE ${username} SET enable_seqscan = off`,
+          ]
+        : []
+    const scans = await findTableScans(connection, isPooled ? [] : lookupsOnly)
+    return [...rows.map(({ fault }) => fault), ...ofRole, ...scans]
+  })
 }
+
+const faultsText = `SELECT 'the index ' || indexrelid::regclass || ' is not whole: REINDEX INDEX it' AS fault FROM pg_index
+    WHERE NOT indisvalid AND indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = current_schema())
+  UNION ALL SELECT table_name || '.' || column_name || ' has another order of texts than COLLATE "C"'
+    FROM information_schema.columns
+    WHERE table_schema = current_schema() AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'
+      AND table_name IN ('call', 'open_call', 'journal', 'lot', 'wallet', 'wallet_head', 'chain')`
 
 /** A managed service keeps its copies out of sight of the settings. */
 function standbyOf(managed: boolean, names: string, standbys: bigint | null): ServerFacts['standby'] {

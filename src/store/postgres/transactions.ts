@@ -332,11 +332,11 @@ const budgetList = 'json_to_recordset($1::text::json) AS asked (scope text COLLA
 // of these later could wait for somebody who waits for it.
 const openCalls = `(SELECT one.* FROM json_array_elements_text($2::text::json) AS calls (id)
   ${lookUp('SELECT * FROM open_call WHERE open_call.id = calls.id COLLATE "C"')} AS one)`
-const lockWallets = `WITH wanted AS MATERIALIZED (
+export const lockWallets = `WITH wanted AS MATERIALIZED (
     SELECT name AS account FROM ${names} AS accounts UNION SELECT account FROM ${openCalls} AS open)
   SELECT head.account FROM wanted JOIN wallet_head AS head ON ${isAt('head.account', 'wanted.account')}
   ORDER BY wanted.account FOR UPDATE OF head`
-const lockBudgets = `WITH wanted AS MATERIALIZED (
+export const lockBudgets = `WITH wanted AS MATERIALIZED (
     SELECT scope, "window" FROM ${budgetList}
     UNION SELECT (budget.value ->> 0) COLLATE "C", (budget.value ->> 1)::bigint
       FROM ${openCalls} AS open, json_array_elements(open.in_group::json -> 'budgets') AS budget)

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { SQL } from 'bun'
 import { makeReady } from '../../../src/store/postgres/migrate.ts'
-import { factsOf, requireUsable, type ServerFacts } from '../../../src/store/postgres/server.ts'
+import { factsOf, planFaultsOf, requireUsable, type ServerFacts } from '../../../src/store/postgres/server.ts'
 import { StoreOpenError } from '../../../src/store/store.ts'
 import { describeOnPostgres, freshDatabase, withPassword } from '../../support/postgres.ts'
 
@@ -68,11 +68,28 @@ describeOnPostgres('a server of PostgreSQL', () => {
       losing: ['fsync = off'],
       standby: 'none',
       hasTables: true,
-      plans: [],
     })
     expect(facts.clockAheadMs).toBeWithin(-6_000, -4_000)
-    const { plans } = await factsOf({ url, prepare: false }, clock)
-    expect(plans).toEqual([expect.stringContaining('ALTER ROLE weir SET enable_seqscan = off')])
+  })
+
+  test('settings that plans need, and a large table that the ledger would read whole, are named', async () => {
+    expect(await planFaultsOf({ url })).toEqual([])
+    const withoutSettings = [expect.stringContaining('ALTER ROLE weir SET enable_seqscan = off')]
+    expect(await planFaultsOf({ url, prepare: false })).toEqual(withoutSettings)
+    await admin
+      .unsafe(
+        `INSERT INTO open_call SELECT 'open' || n, 'a' || n, 'k' || n, 0, '[]', 'purchased', 'm', 'p', NULL, NULL, NULL, 'x', 0, 0, NULL, NULL
+           FROM generate_series(1, 15000) AS n;
+         DROP INDEX open_call_account`,
+      )
+      .simple()
+    expect(await planFaultsOf({ url })).toEqual([
+      expect.stringMatching(
+        /^the ledger would read all of open_call \(\d MB\) for every call: ANALYZE open_call, and set autovacuum = on$/,
+      ),
+    ])
+    await admin.unsafe('TRUNCATE open_call')
+    expect(await planFaultsOf({ url })).toEqual([])
   })
 
   test('an old server, and a replica, are none to keep a ledger on', async () => {
