@@ -65,7 +65,8 @@ async function outcomeOf(client: Client, text: string, prefixes: Prefixes | unde
       const route = customRoutes.find(({ provider }) => provider.protocol === protocol)!
       sent.push(await lowered(asked, route).catch(refusal))
     }
-    return { request, sent }
+    const media = asked.request.promptParts.media()
+    return { request, sent, media, again: asked.request.promptParts.media() }
   } catch (error) {
     return refusal(error)
   }

@@ -12,6 +12,7 @@ import type {
   Message,
   ReasoningDetail,
 } from '../../conversation/request.ts'
+import { isSettled } from '../../json/scan.ts'
 import { isObject, parseJson } from '../lenient.ts'
 
 /** The body of a client's request as a prompt, for measuring it before any provider has counted. Read anew each time. */
@@ -227,7 +228,9 @@ function walk(value: Json | undefined, key: string, found: Found): void {
   if (typeof value === 'string') return addText(value, key, found)
   if (Array.isArray(value)) {
     if (typeof value[0] === 'number') found.tokenIds += value.length
-    for (const item of value) walk(item, key, found)
+    for (const item of value)
+      if (found.texts === undefined && isObject(item) && isSettled(item)) addFound(item, found)
+      else walk(item, key, found)
     return
   }
   if (typeof value !== 'object' || value === null) return
@@ -245,6 +248,22 @@ function walk(value: Json | undefined, key: string, found: Found): void {
     else if (name === 'data' && typeof member === 'string') addData(member, value, found)
     else walk(member, name, found)
   }
+}
+
+/** The media of items that were sent before and cannot have changed since. */
+const known = new WeakMap<object, Omit<Found, 'texts'>>()
+
+function addFound(item: JsonObject, found: Found): void {
+  let own = known.get(item)
+  if (own === undefined) {
+    own = foundIn(item, undefined)
+    known.set(item, own)
+  }
+  found.inlineLength += own.inlineLength
+  found.images += own.images
+  found.unsized += own.unsized
+  found.tokenIds += own.tokenIds
+  if (own.files.length > 0) found.files.push(...own.files)
 }
 
 /** Tools of Google's that put pages and results of code before the model: how much, nobody knows before. */
