@@ -881,4 +881,8 @@ CREATE OR REPLACE TRIGGER session_changed AFTER DELETE OR UPDATE OF account, has
     sql: `ALTER TABLE "top_up" DROP CONSTRAINT "top_up_credited";ALTER TABLE "subscription" ADD COLUMN "models" text COLLATE "C";ALTER TABLE "subscription" ADD COLUMN "cancelled_at" bigint;ALTER TABLE "subscription" ADD COLUMN "reminded_at" bigint;ALTER TABLE "top_up" ADD COLUMN "plan" text COLLATE "C";CREATE INDEX "subscription_ungranted" ON "subscription" USING btree ("starts_at") WHERE lot is null and source = 'weir.plan';CREATE INDEX "subscription_unreminded" ON "subscription" USING btree ("ends_at") WHERE reminded_at is null and source = 'weir.plan';ALTER TABLE "top_up" ADD CONSTRAINT "top_up_credited" CHECK (credited_at is null or (paid_at is not null
           and ((plan is null and test = (case when lot is null then 1 else 0 end)) or (plan is not null and lot is null))));`,
   },
+  {
+    name: '0019_what_gateways_sell',
+    sql: `ALTER TABLE "chain" ADD COLUMN "sells" text COLLATE "C" DEFAULT '' NOT NULL;`,
+  },
 ]

@@ -380,7 +380,12 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
     | {
         readonly name: string
         readonly list: () => Promise<
-          readonly { readonly leads: boolean; readonly isSilent: boolean; readonly name: string }[]
+          readonly {
+            readonly leads: boolean
+            readonly isSilent: boolean
+            readonly name: string
+            readonly sells: string
+          }[]
         >
       }
     | undefined

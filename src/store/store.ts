@@ -105,6 +105,8 @@ export interface Store {
 export interface Gateways {
   /** Those that show signs of life, or whose end nobody has found out yet. */
   list(): Promise<readonly GatewayAlive[]>
+  /** What this one sells, for the others. */
+  tell(sells: string): Promise<void>
   /** The calls of an account that run at others, in the order they came, as far as their credit is held. */
   callsElsewhere(account: string): Promise<readonly CallElsewhere[]>
 }
@@ -119,6 +121,8 @@ export interface GatewayAlive {
   /** Whether that is so long ago that it will be taken for dead. */
   readonly isSilent: boolean
   readonly leads: boolean
+  /** What it sells and at which prices, in short; empty until it has told. */
+  readonly sells: string
 }
 
 export interface CallElsewhere {

@@ -63,6 +63,8 @@ interface GatewayStatus {
   readonly seen_at: string
   readonly silent: boolean
   readonly leads: boolean
+  /** The same text at gateways with the same models and prices. */
+  readonly sells: string
 }
 
 interface LogExportStatus {
@@ -244,12 +246,13 @@ function gatewaysOf(context: Context): Promise<readonly GatewayStatus[] | null> 
   if (serverIn(context) === undefined) return Promise.resolve(null)
   return withStore(context, async ({ gateways }) => {
     const found = await gateways!.list()
-    return found.map(({ name, version: runs, seenAt, isSilent, leads }) => ({
+    return found.map(({ name, version: runs, seenAt, isSilent, leads, sells }) => ({
       name,
       version: runs,
       seen_at: new Date(seenAt).toISOString(),
       silent: isSilent,
       leads,
+      sells,
     }))
   })
 }
@@ -323,6 +326,8 @@ function renderStatus({
   }
   for (const [at, gateway] of (gateways ?? []).entries())
     rows.push([at === 0 ? 'gateways' : '', gatewayLine(gateway)])
+  if (new Set((gateways ?? []).map(({ sells }) => sells).filter((sells) => sells !== '')).size > 1)
+    rows.push(['', 'they have DIFFERENT models or prices: their settings or versions differ'])
   for (const [at, text] of (alarms ?? []).entries()) rows.push([at === 0 ? 'ALARMS' : '', text])
   if (sent !== null) {
     const last = sent.sent_at === null ? 'nothing sent yet' : `last sent ${sent.sent_at}`

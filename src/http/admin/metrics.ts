@@ -100,6 +100,12 @@ function gatewayFamilies(
       })),
     },
     {
+      name: 'weir_catalogs',
+      help: 'How many different lists of models and prices they have: more than one is a fault, but for the time of an upgrade.',
+      type: 'gauge',
+      samples: [{ value: new Set(all.map(({ sells }) => sells).filter((sells) => sells !== '')).size }],
+    },
+    {
       name: 'weir_gateway_leads',
       help: 'Which of them does what is done once. The same at each of them.',
       type: 'gauge',

@@ -14,7 +14,9 @@ import {
 import { type Config, readTextFile } from '../../config/config.ts'
 import type { ConfigWarning } from '../../config/read/draft.ts'
 import { parseUsdPerMillion } from '../../credits/money.ts'
+import { repeat } from '../../async/async.ts'
 import { GatewayError } from '../../errors/errors.ts'
+import type { Log } from '../../observe/log.ts'
 import type { CatalogFileState } from '../../http/parts.ts'
 import {
   type ConfiguredProvider,
@@ -24,7 +26,7 @@ import {
   type Provider,
 } from '../../providers/provider.ts'
 import { providerById, providers, providers as rows } from '../../providers/registry.ts'
-import type { ImportedCatalog, ImportedCatalogs } from '../../store/store.ts'
+import type { Gateways, ImportedCatalog, ImportedCatalogs } from '../../store/store.ts'
 import { localModels } from '../../catalog/local-models.ts'
 import { type KnownFacts, type LocalServer, modelsOf } from '../../providers/local-servers.ts'
 
@@ -386,6 +388,47 @@ export async function followCatalog(live: Live, catalogs: ImportedCatalogs): Pro
   const file = await catalogFileShared(shared)
   replaceLive(live, liveOf(live.config, live.servers, file))
   return true
+}
+
+const marksOfFiles = new WeakMap<CatalogFile, string>()
+
+/** What is sold and at which prices, in short: other prices are another text. */
+export function saleMark({ config, file }: Pick<Live, 'config' | 'file'>): string {
+  const { models, aliases, catalog, premium, providers: named } = config
+  let ofFile = marksOfFiles.get(file)
+  if (ofFile === undefined)
+    marksOfFiles.set(file, (ofFile = Bun.hash(JSON.stringify([file.models, file.unpriced])).toString(36)))
+  const offered = Object.entries(named).map(([id, { disabled, price }]) => ({ id, disabled, price }))
+  const sorted = offered.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+  return Bun.hash(JSON.stringify([ofFile, models, aliases, catalog, premium, sorted])).toString(36)
+}
+
+const compareEveryMs = 5_000
+
+/** Tells other gateways what this one sells, and the log where they do not sell the same: once, when it stays so. */
+export function keepComparing(
+  live: Live,
+  gateways: Pick<Gateways, 'tell' | 'list'>,
+  log: Pick<Log, 'warn' | 'info'>,
+  everyMs: number = compareEveryMs,
+): { stop(): void } {
+  let told: Catalog | undefined
+  let looksApart = 0
+  const compare = async () => {
+    const { catalog } = live
+    if (told !== catalog) await gateways.tell(saleMark(live))
+    told = catalog
+    const all = (await gateways.list()).filter(({ isSilent, sells }) => !isSilent && sells !== '')
+    const apart = Map.groupBy(all, ({ sells }) => sells)
+    if (apart.size < 2 && looksApart > 1) log.info('gateways have the same models and prices again')
+    looksApart = apart.size < 2 ? 0 : looksApart + 1
+    // What is imported comes to one gateway a moment before another.
+    if (looksApart === 2)
+      log.warn('gateways have different models or prices: their settings or versions differ', {
+        gateways: [...apart.values()].map((same) => same.map(({ name }) => name)),
+      })
+  }
+  return repeat(everyMs, compare, () => undefined)
 }
 
 /**

@@ -13,7 +13,7 @@ import { CallMetrics } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { auditNote } from '../../notify/upkeep.ts'
 import { keyFrozen } from '../../notify/webhook.ts'
-import { catalogFileState, perConfig } from './catalog.ts'
+import { catalogFileState, keepComparing, perConfig } from './catalog.ts'
 import { repeat } from '../../async/async.ts'
 import type { Gateways } from '../../store/store.ts'
 import type { GatewayProcess } from './process.ts'
@@ -139,6 +139,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
         keepExporting(logExport, leads),
         keepLooking(() => new Alarms(alarmParts), leads),
         keepSharing(limiter, store.limits, log),
+        ...(store.gateways ? [keepComparing(live, store.gateways, log)] : []),
         keepFollowing(configuration, log),
       ]
       return { stop: () => running.forEach((each) => each.stop()) }

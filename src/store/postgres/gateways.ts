@@ -19,13 +19,18 @@ export class PostgresGateways implements Gateways {
 
   async list(): Promise<readonly GatewayAlive[]> {
     const rows = await this.#tables.do(() => gateways.list.all())
-    return rows.map(({ owner, program, until, now, leads }) => ({
+    return rows.map(({ owner, program, until, now, leads, sells }) => ({
       name: owner,
       version: program,
       seenAt: Number(until) - heartbeatMs,
       isSilent: until < now,
       leads: leads === 1n,
+      sells,
     }))
+  }
+
+  async tell(sells: string): Promise<void> {
+    await this.#tables.do(() => gateways.tell.run(sells, this.#owner))
   }
 
   async callsElsewhere(account: string): Promise<readonly CallElsewhere[]> {
@@ -46,12 +51,13 @@ export class PostgresGateways implements Gateways {
 
 const gateways = {
   // A command has a chain for a moment.
-  list: sql<{ owner: string; program: string; until: bigint; now: bigint; leads: bigint }>(
-    `SELECT chain.owner, chain.program, chain.heartbeat_until AS until, ${databaseNow} AS now,
+  list: sql<{ owner: string; program: string; until: bigint; now: bigint; leads: bigint; sells: string }>(
+    `SELECT chain.owner, chain.program, chain.sells, chain.heartbeat_until AS until, ${databaseNow} AS now,
        CASE WHEN leader.owner IS NULL THEN 0 ELSE 1 END::bigint AS leads
      FROM chain LEFT JOIN leader ON leader.duty = 'upkeep' AND leader.owner = chain.owner
      WHERE NOT starts_with(chain.owner, 'over:') AND NOT starts_with(chain.owner, 'cli ') ORDER BY chain.id`,
   ),
+  tell: sql('UPDATE chain SET sells = ? WHERE owner = ?'),
   calls: sql<{
     id: string
     model: string

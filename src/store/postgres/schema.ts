@@ -32,6 +32,8 @@ export const chain = columns.table('chain', {
     .whole('migrations')
     .notNull()
     .default(sql`15`),
+  /** What it sells and at which prices, in short: the same text at gateways that sell the same. */
+  sells: columns.string('sells').notNull().default(''),
 })
 
 /** The catalog that operators have imported, for all gateways: the newest counts, and null is the bundled one. */

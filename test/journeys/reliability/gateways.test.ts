@@ -170,6 +170,10 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
       { version, silent: false, leads: true },
       { version, silent: false, leads: false },
     ])
+    const soldAs = async () => {
+      const found = await runJson<{ gateways: { sells: string }[] }>(two, 'status')
+      return [...new Set(found.gateways.map(({ sells }) => sells))]
+    }
     const { key } = await keyFor(one, 'owner@localhost', '--management')
     const figuresAt = async (weir: ServedWeir) => {
       const text = await (await getAs(`${weir.origin}/metrics`, key)).text()
@@ -186,6 +190,7 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     expect(first!.shared).toEqual(second!.shared)
     expect(first!.shared).toContain('weir_open_calls 1')
     expect(first!.shared).toContain('weir_gateways{state="alive"} 2')
+    expect(await eventually(soldAs, (marks) => !marks.includes(''))).toHaveLength(1)
     expect([first!.name, second!.name]).toEqual(gateways.map(({ name }) => name))
     const overview = await getAs(`${one.origin}/admin/v1/overview`, key)
     expect(await overview.json()).toMatchObject({ calls_in_flight: 1 })

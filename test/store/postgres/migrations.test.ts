@@ -59,6 +59,7 @@ describeOnPostgres('the migrations of PostgreSQL', () => {
       'chain migrations',
       'chain owner',
       'chain program',
+      'chain sells',
       'chain tx',
       'imported_catalog at',
       'imported_catalog file',

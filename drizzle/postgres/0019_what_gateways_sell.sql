@@ -1,0 +1,1 @@
+ALTER TABLE "chain" ADD COLUMN "sells" text COLLATE "C" DEFAULT '' NOT NULL;
