@@ -453,9 +453,8 @@ export interface AccountCount {
 }
 
 /**
- * How long another process may go on using an account, a key or a session as it was before this one changed it,
- * milliseconds. A worker caches them for 50 ms and the ledger's process for 5; that one also looks for changes every 50 ms,
- * and ends the calls of what was revoked.
+ * How long a server on this machine may go on using an account, a key or a session as it was before a command changed it,
+ * milliseconds. It looks for changes every 50 ms, and ends the calls of what was revoked.
  */
 export const heardWithinMs = 150
 

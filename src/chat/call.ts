@@ -328,15 +328,6 @@ export class InFlight {
   readonly #watchers = new Map<string, number>()
   /** How many each account has, of each kind. */
   readonly places: Readonly<Record<Kind, Shares>> = { real: new Shares(), simulated: new Shares() }
-  readonly #clock: () => number
-
-  readonly #left: (requestId: string) => void
-
-  /** `clock` gives milliseconds since 1970; `left` is called once for each request that has left. */
-  constructor(clock: () => number = Date.now, left: (requestId: string) => void = () => undefined) {
-    this.#clock = clock
-    this.#left = left
-  }
 
   get size(): number {
     return this.#calls.size
@@ -378,7 +369,7 @@ export class InFlight {
       onEnd: undefined,
       id: requestId,
       account,
-      startedAt: this.#clock(),
+      startedAt: Date.now(),
       phase: 'admitted',
       model: '',
       key: null,
@@ -434,7 +425,6 @@ export class InFlight {
     const others = this.#perAccount.get(call.account)!
     others.splice(others.indexOf(call), 1)
     if (others.length === 0) this.#perAccount.take(call.account)
-    this.#left(requestId)
     call.onEnd?.()
   }
 

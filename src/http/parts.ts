@@ -39,7 +39,7 @@ import type { BackgroundResponses } from '../responses/background.ts'
 import type { ItemConversationStore, ResponseStore } from '../responses/response-store.ts'
 import type { ConversationStore, PromptStore } from '../responses/conversation-store.ts'
 import type { FreeCredit } from './intake/free-credit.ts'
-import type { FreeReading, HookLimit, RequestLimiter } from './intake/paid/limits.ts'
+import type { FreeReading, HookLimit, Limiter } from './intake/paid/limits.ts'
 import type { KeyedCalls } from './intake/paid/idempotency.ts'
 import type { Intake } from './intake/read-body.ts'
 import type { Site } from './intake/caller.ts'
@@ -214,7 +214,7 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly background: BackgroundResponses
   readonly itemConversations: ItemConversationStore
   readonly ledger: CallLedger
-  readonly limiter: RequestLimiter
+  readonly limiter: Pick<Limiter, 'enter' | 'leave' | 'headers'>
   /** Where keys are used from; undefined while nobody watches that. */
   readonly keyUse: Pick<KeyUse, 'note'> | undefined
   /** Whose calls run in this process. */

@@ -538,8 +538,8 @@ export class CallMetrics {
     return this.#refusals
   }
 
-  countRefusal(code: string, times = 1): void {
-    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + times)
+  countRefusal(code: string): void {
+    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1)
   }
 
   /** How late a timer was, milliseconds. */

@@ -195,7 +195,7 @@ class Tries<Answer> {
     const { health } = this.#search
     const ended = health.beginProbe(candidate)
     try {
-      if (!(await health.probe(candidate))) return undefined
+      if (!health.probe(candidate)) return undefined
       this.#probed = candidate
       return await this.#try(candidate, this.#search.candidates)
     } finally {
@@ -264,7 +264,7 @@ class Tries<Answer> {
   async #mayTry(candidate: Candidate): Promise<boolean> {
     const { account, health, budget } = this.#search
     if (this.#attempts.length > 0 && !budget.take()) return false
-    return health.standing(candidate, account) === 'cooling' || (await health.probe(candidate))
+    return health.standing(candidate, account) === 'cooling' || health.probe(candidate)
   }
 
   /** The failed offer that can be retried soonest, judged by its last fault; undefined if none can. */

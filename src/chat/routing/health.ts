@@ -5,15 +5,13 @@
 // brings it back: otherwise all calls would meet at once what still refuses them. Ten calls in a row that fail (5xx, cut, timeout) open the breaker: the offer is
 // skipped except for one probe a second, and a call without another offer is refused at once with 503 and Retry-After
 // 1. The probe goes to the offer in its own rank, also while others answer: otherwise a preferred offer would never come
-// back. Any answer closes the breaker, so a stale one costs at most that second. Several processes of one gateway share
-// the probe of a second, and tell each other of the answer.
+// back. Any answer closes the breaker, so a stale one costs at most that second.
 //
 // The request may be at fault rather than the provider: a prompt that always times out must not close a model to
 // everybody. So ten faults of one account open the breaker for that account only, and it counts at most four times
 // towards the breaker of all: three accounts are needed to open that.
 
 import type { Offer } from '../../catalog/row.ts'
-import type { Awaitable } from '../../async/async.ts'
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { ErrorCode } from '../../errors/errors.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
@@ -131,7 +129,7 @@ export interface ProviderHealth {
   readonly lastError: LastError | null
 }
 
-/** What a provider has made of calls in some time. Counts of several processes can be added. */
+/** What a provider has made of calls in some time. */
 export interface AnswerCount {
   /** Whole, begun, or refused because of the request. */
   readonly answered: number
@@ -167,29 +165,6 @@ export function figuresOf({ answered, refused, failed, times }: AnswerCount): An
     successRate: answers === 0 ? null : answered / answers,
     // The mean of the range that the median is in: a range is a quarter wide.
     p50Ms: median === undefined ? null : Math.round(median[2] / median[1]),
-  }
-}
-
-export function addCounts(counts: readonly AnswerCount[]): AnswerCount {
-  const ranges = Map.groupBy(
-    counts.flatMap(({ times }) => times),
-    ([range]) => range,
-  )
-  const sumOf = (of: (count: AnswerCount) => number) => counts.reduce((sum, each) => sum + of(each), 0)
-  return {
-    answered: sumOf(({ answered }) => answered),
-    refused: sumOf(({ refused }) => refused),
-    failed: sumOf(({ failed }) => failed),
-    times: [...ranges]
-      .map(
-        ([range, same]) =>
-          [
-            range,
-            same.reduce((sum, [, answers]) => sum + answers, 0),
-            same.reduce((sum, [, , ms]) => sum + ms, 0),
-          ] as const,
-      )
-      .toSorted(([a], [b]) => a - b),
   }
 }
 
@@ -294,44 +269,9 @@ class RecentAnswers {
 /** What the newest answer counts in the mean latency of an offer. */
 const newestShare = 0.1
 
-/** Shares probes and recoveries among the processes of one gateway. Offers are named by `Health`. */
-export interface SharedProbes {
-  /** 0 if an offer may be probed now, which uses the permission up; otherwise the wait until then, milliseconds. */
-  claim(offer: string): Awaitable<number>
-  /** An offer with an open breaker has answered. */
-  onRecovered(offer: string): void
-}
-
-/** Allows one probe of each offer in a second. `tell` is called with each offer that answers again. */
-export class Probes implements SharedProbes {
-  readonly #clock: () => number
-  readonly #tell: (offer: string) => void
-  readonly #nextAt = new Map<string, number>()
-
-  /** `clock` gives milliseconds. */
-  constructor(clock: () => number, tell: (offer: string) => void = () => undefined) {
-    this.#clock = clock
-    this.#tell = tell
-  }
-
-  claim(offer: string): number {
-    const now = this.#clock()
-    const nextAt = this.#nextAt.get(offer) ?? now
-    if (nextAt > now) return nextAt - now
-    this.#nextAt.set(offer, now + probeEveryMs)
-    return 0
-  }
-
-  onRecovered(offer: string): void {
-    this.#nextAt.delete(offer)
-    this.#tell(offer)
-  }
-}
-
 /** The health of all offers and keys in this process. Healthy ones have no entry. */
 export class Health {
   readonly #clock: () => number
-  readonly #probes: SharedProbes
   /** By provider and name there: a mean that forgets. */
   readonly #latencies = new Map<string, number>()
   /** Offers with a probe under way that went ahead of healthy ones. */
@@ -342,9 +282,8 @@ export class Health {
   readonly #countedSince: number
 
   /** `clock` gives milliseconds. */
-  constructor(clock: () => number, probes: SharedProbes = new Probes(clock)) {
+  constructor(clock: () => number) {
     this.#clock = clock
-    this.#probes = probes
     this.#countedSince = clock()
   }
 
@@ -390,26 +329,15 @@ export class Health {
   }
 
   /** Whether a candidate that is open, or has cooled down, may be probed now; this uses the permission up. */
-  async probe(candidate: Candidate): Promise<boolean> {
+  probe(candidate: Candidate): boolean {
     const ofOffer = offerName(candidate)
     const name = this.#troubles.has(ofOffer) ? ofOffer : keyName(candidate)
     const trouble = this.#troubles.get(name)
     if (trouble === undefined) return true
     const now = this.#clock()
     if (now < trouble.probeAt) return false
-    // Before any wait, so that no other call of this process asks meanwhile.
     this.#troubles.set(name, { ...trouble, probeAt: now + probeEveryMs })
-    const waitMs = await this.#probes.claim(name)
-    if (waitMs === 0) return true
-    const since = this.#troubles.get(name)
-    if (since !== undefined) this.#troubles.set(name, { ...since, probeAt: this.#clock() + waitMs })
-    // It has answered another process meanwhile.
-    return since === undefined
-  }
-
-  /** Another process of this gateway has had an answer of an offer that was open. */
-  onRecovered(offer: string): void {
-    this.#troubles.delete(offer)
+    return true
   }
 
   /** Records an answer. `ms` until its first content, or its whole answer. */
@@ -417,8 +345,8 @@ export class Health {
     this.#recentOf(candidate.provider).add(this.#clock(), 'answered', ms)
     this.#meanLatency(candidate.offer, ms)
     if (this.#troubles.size === 0) return
-    this.#forget(offerName(candidate))
-    this.#forget(keyName(candidate))
+    this.#troubles.delete(offerName(candidate))
+    this.#troubles.delete(keyName(candidate))
   }
 
   /**
@@ -443,14 +371,6 @@ export class Health {
     this.#latencies.set(name, before === undefined ? ms : before + (ms - before) * newestShare)
   }
 
-  #forget(name: string): void {
-    const trouble = this.#troubles.get(name)
-    if (trouble === undefined) return
-    this.#troubles.delete(name)
-    // Only an open breaker keeps other processes away.
-    if (trouble.probeAt > 0) this.#probes.onRecovered(name)
-  }
-
   /** Records that an answer to `account` has broken off, which `onAnswer` was called for: it was none. */
   onBroken(candidate: Candidate, fault: Fault, account: string): void {
     if (candidate.provider.transport !== 'builtin') this.#recentOf(candidate.provider).takeBack(this.#clock())
@@ -466,7 +386,10 @@ export class Health {
     const after = afterFault(this.#troubles.get(name), fault, now, account)
     const kind = after === undefined ? 'answered' : coolMs[fault.kind] === undefined ? 'failed' : 'refused'
     this.#recentOf(candidate.provider).add(now, kind)
-    if (after === undefined) return this.#forget(name)
+    if (after === undefined) {
+      this.#troubles.delete(name)
+      return
+    }
     this.#troubles.set(name, after)
     this.#lastErrors.set(candidate.provider.id, {
       at: now,

@@ -325,7 +325,7 @@ function refuse(cause: unknown): never {
 }
 
 /** The client disconnected, or its chunks are malformed: not an error of the gateway. */
-export function brokenOff(cause?: unknown): GatewayError {
+function brokenOff(cause?: unknown): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body broke off.', cause })
 }
 
@@ -377,7 +377,7 @@ export function refuseByHeaders(headers: Headers, limits: BodyLimits): void {
   if (headers.has(tagsHeader)) refuseByTags(headers)
 }
 
-export function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
+function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
   return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
 }
 

@@ -208,7 +208,7 @@ function endedCalls(
       metrics.count(row, model)
     },
     appendTurnedAway: (row) => rows.append(row),
-    countRefusal: (code, times) => metrics.countRefusal(code, times),
+    countRefusal: (code) => metrics.countRefusal(code),
     countLoopDelay: (ms) => metrics.countLoopDelay(ms),
   }
 }

@@ -64,7 +64,7 @@ export interface EndedCalls {
   /** A request that never became a call. */
   appendTurnedAway(row: RequestLogRow): void
   /** Every refusal, of those that leave no row too. */
-  countRefusal(code: string, times?: number): void
+  countRefusal(code: string): void
   /** How late a timer of this process was, milliseconds. */
   countLoopDelay(ms: number): void
 }

@@ -2,13 +2,11 @@
 
 import { describe, expect, test } from 'bun:test'
 import {
-  addCounts,
   afterFault,
   faultsToOpen,
   figuresOf,
   Health,
   probeEveryMs,
-  Probes,
   standingOf,
   type Trouble,
 } from '../../../src/chat/routing/health.ts'
@@ -135,7 +133,7 @@ describe('the health of all', () => {
     expect(breaker()).toBe('open')
     clock.pass(probeEveryMs)
     expect(breaker()).toBe('half-open')
-    expect(await health.probe(one)).toBe(true)
+    expect(health.probe(one)).toBe(true)
     expect(breaker()).toBe('open')
   })
 
@@ -186,9 +184,9 @@ describe('the health of all', () => {
     health.onAnswer(one, 100)
     health.onBroken(one, faultOf('cut'), 'acct')
     expect(hour()).toMatchObject({ answered: 1, refused: 3, failed: 1 })
-    expect(figuresOf(addCounts([hour(), hour()]))).toEqual({
-      answers: 10,
-      refusals: 6,
+    expect(figuresOf(hour())).toEqual({
+      answers: 5,
+      refusals: 3,
       successRate: 0.2,
       p50Ms: 100,
     })
@@ -201,31 +199,10 @@ describe('the health of all', () => {
     for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('cut'), 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
-      if (await health.probe(one)) probes += 1
+      if (health.probe(one)) probes += 1
       clock.pass(10)
     }
     expect(probes).toBe(9)
-  })
-})
-
-describe('processes of one gateway', () => {
-  test('share the probe of a second, and the answer to it opens the way to all', async () => {
-    const clock = stillClock()
-    const all: Health[] = []
-    const shared = new Probes(clock, (offer) => all.forEach((health) => health.onRecovered(offer)))
-    all.push(...Array.from({ length: 4 }, () => new Health(clock, shared)))
-    const one = candidateOf('a')
-    for (const health of all)
-      for (let at = 0; at < faultsToOpen; at++) health.onFailed(one, faultOf('overloaded'), 'acct')
-    let probes = 0
-    for (let ms = 0; ms < 10_000; ms += 10) {
-      for (const health of all) if (await health.probe(one)) probes += 1
-      clock.pass(10)
-    }
-    expect(probes).toBe(9)
-    expect(all.map((health) => health.standing(one, 'acct'))).toEqual(Array(4).fill('open'))
-    all[2]!.onAnswer(one, 5)
-    expect(all.map((health) => health.standing(one, 'acct'))).toEqual(Array(4).fill('healthy'))
   })
 })
 

@@ -139,20 +139,8 @@ export interface LimitedCaller {
   readonly key: Pick<ApiKey, 'id' | 'lineage' | 'requestsPerMinute' | 'tokensPerMinute'> | null
 }
 
-/** What lets requests in: in this process, or in another that counts for several. */
-export interface RequestLimiter {
-  /**
-   * Lets a request in, until `leave` or the end of its call. Throws or rejects with `overloaded` when the gateway is
-   * full, and `rate_limit_exceeded` with the time to wait when the account or the key has had its share; neither counts.
-   */
-  enter(caller: LimitedCaller, requestId: string, kind: Kind): Awaitable<void>
-  /** The request has ended before its call began, or its call has ended. */
-  leave(requestId: string): void
-  /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
-  headers(caller: LimitedCaller): Awaitable<Readonly<Record<string, string>>>
-}
-
-export class Limiter implements RequestLimiter {
+/** Lets requests in. */
+export class Limiter {
   readonly #now: () => RequestLimits
   readonly #inFlight: InFlight
   readonly #places: SharedPlaces | undefined
@@ -176,6 +164,10 @@ export class Limiter implements RequestLimiter {
     return this.#now()
   }
 
+  /**
+   * Lets a request in, until `leave` or the end of its call. Throws or rejects with `overloaded` when the gateway is
+   * full, and `rate_limit_exceeded` with the time to wait when the account or the key has had its share; neither counts.
+   */
   enter(caller: LimitedCaller, requestId: string, kind: Kind): Awaitable<void> {
     // Without a limit of its own an account has its share of the places of each gateway, and nobody has to be asked.
     if (this.#places !== undefined && this.#limits.inFlightPerAccount > 0)

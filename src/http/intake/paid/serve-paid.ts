@@ -219,7 +219,7 @@ export async function withinLimits(
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = await refuse(error, requestId, publicUrl())
   }
-  const limits = await limiter.headers(caller)
+  const limits = limiter.headers(caller)
   for (const name in limits) response.headers.set(name, limits[name]!)
   return response
 }
