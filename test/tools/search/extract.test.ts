@@ -1,7 +1,7 @@
-// From HTML to markdown, and what hostile pages do to it: nothing, in bounded time.
+// From HTML to markdown, and what hostile pages do to it: nothing, and in bounded time.
 
 import { describe, expect, test } from 'bun:test'
-import { extract } from '../../../src/tools/search/page/page-reader.ts'
+import { extract } from '../../../src/tools/search/page/extract.ts'
 
 const article = `<!doctype html><html><head><title>The weir &amp; the river</title>
 <style>p { color: red }</style><script>document.write('evil')</script></head><body>

@@ -1,7 +1,8 @@
-// The thread of page-reader.ts, which can be terminated in the middle of a page.
+// The thread of page-reader.ts, which can be terminated in the middle of a page, and alone loads what reads HTML.
 
 import { parentPort } from 'node:worker_threads'
-import { extract, type FromWorker, plainText, type ToExtract } from './page-reader.ts'
+import { extract, plainText } from './extract.ts'
+import type { FromWorker, ToExtract } from './page-reader.ts'
 
 parentPort?.on('message', ({ job, html, address, as }: ToExtract) => {
   const extracted = as === 'markdown' ? extract(html, address) : plainText(html)
