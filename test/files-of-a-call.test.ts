@@ -7,13 +7,10 @@ import { resolve } from 'node:path'
 import { tempDir } from './support/tmp.ts'
 
 /**
- * What was counted last. A timer of the gateway's own that comes due meanwhile adds a file or two. The scanner of JSON is a
- * file beside its parser, which is long enough; a payment may be noticed by the calls of its account before the end.
+ * What was counted last. A timer of the gateway's own that comes due meanwhile adds a file or two; a payment may be noticed
+ * by the calls of its account before the end.
  */
-// One of them is the table of limits on names and ids, which every request is held against; one the rows of the ledger, as
-// both databases have them, one drives work on SQLite that is written for both, and the rows of the request log and the
-// signatures are in a file that both databases share and in one of SQLite's.
-const most = { whole: 92, stream: 101, message: 38 }
+const most = { whole: 87, stream: 95, message: 38 }
 const byTimers = 2
 
 const root = resolve(import.meta.dir, '..')

@@ -148,6 +148,8 @@ beforeAll(async () => {
         OTEL_EXPORTER_OTLP_HEADERS: 'x-key=abc',
         OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
         OTEL_BSP_SCHEDULE_DELAY: '20',
+        // Asked again after 1 and 1.5 s, and not a third time.
+        OTEL_EXPORTER_OTLP_TIMEOUT: '4000',
       },
     },
   )
