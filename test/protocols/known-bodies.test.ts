@@ -7,7 +7,11 @@ import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 import { parseJson } from '../../src/http/intake/read-body.ts'
 import { isSettled, Prefixes } from '../../src/json/scan.ts'
-import { checkRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
+import {
+  checkedContent,
+  checkRequest,
+  messagesRequest,
+} from '../../src/protocols/anthropic-messages/inbound/schema.ts'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { inbound as gemini, withModel } from '../../src/protocols/gemini/inbound/inbound.ts'
 import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
@@ -151,4 +155,42 @@ test('tools of the usual shape are taken exactly when the schema takes them', ()
   expect(refused).toBeGreaterThan(20)
   const many = Array.from({ length: 1_025 }, () => ({ type: 'function', function: usual }))
   expect([isTaken(many), isTaken(many.slice(1))]).toEqual([false, true])
+})
+
+test('the content of a result is taken exactly when the schema takes it', () => {
+  const block = { type: 'text', text: 'Here.' }
+  const values = [
+    '',
+    'x',
+    null,
+    1,
+    {},
+    [],
+    true,
+    undefined,
+    { type: 'ephemeral' },
+    { type: 'ephemeral', ttl: '2h' },
+  ]
+  let refused = 0
+  for (const value of [
+    ...values,
+    ...values.flatMap((each) =>
+      Object.keys({ ...block, cache_control: 0 }).map((name) => [block, { ...block, [name]: each }]),
+    ),
+  ]) {
+    const body = { model: 'a/m', max_tokens: 9, messages: [{ role: 'user', content: value }] }
+    const fits = messagesRequest.safeParse(body).success
+    const isTaken = () => {
+      try {
+        checkedContent(value, 'x')
+        return true
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error
+        return false
+      }
+    }
+    expect({ value, isTaken: isTaken() }).toEqual({ value, isTaken: fits })
+    if (!fits) refused++
+  }
+  expect(refused).toBeGreaterThan(10)
 })

@@ -117,7 +117,17 @@ export function checkedForCount(body: unknown): CountTokensRequest {
 
 /** Checks the content of a block, such as a tool's result; `param` is its path. Throws like `checked`. */
 export function checkedContent(value: unknown, param: string): BlockContent {
-  return checkedBy(content, value, [param])
+  return isPlainContent(value) ? value : checkedBy(content, value, [param])
+}
+
+/** Whether it is a text, or blocks without marks: agents send thousands of them, so the schema is asked about the others. */
+function isPlainContent(value: unknown): value is BlockContent {
+  if (typeof value === 'string') return true
+  if (!Array.isArray(value)) return false
+  return value.every(
+    (each) =>
+      isObject(each) && typeof each.type === 'string' && each.type !== '' && each.cache_control === undefined,
+  )
 }
 
 function checkedBy<Checked>(
