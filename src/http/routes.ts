@@ -21,6 +21,7 @@ import {
   simulatedPage,
   subscriptionHook,
 } from './payments/hooks.ts'
+import { buyPlan, listPlans } from './payments/plans.ts'
 import { createTopUp, getTopUp, redeemVoucher } from './payments/top-ups.ts'
 import type { HttpParts } from './parts.ts'
 import { getHealth, getMetrics, getReadiness, listErrors } from './service/health.ts'
@@ -127,6 +128,8 @@ export const api: readonly Route[] = [
   callMcp,
   createTopUp,
   getTopUp,
+  listPlans,
+  buyPlan,
   ...processorHooks,
   subscriptionHook,
   appleHook,

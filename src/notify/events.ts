@@ -20,7 +20,7 @@ export const events = {
   },
   'top_up.credited': {
     when: 'a payment has become credit',
-    data: ['top_up', 'amount', 'currency', 'credit_usd', 'lot', 'receipt'],
+    data: ['top_up', 'amount', 'currency', 'credit_usd', 'plan', 'lot', 'receipt'],
   },
   'key.created': { when: 'a key was made', data: ['key', 'name', 'mode', 'last4', 'replaces'] },
   'key.limit_reached': {

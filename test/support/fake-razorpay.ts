@@ -16,6 +16,7 @@ export interface FakeLink {
   readonly id: string
   readonly reference: string
   readonly amount: number
+  readonly currency: string
   status: 'created' | 'paid' | 'expired' | 'cancelled'
   payment: FakePayment | undefined
 }
@@ -97,6 +98,7 @@ export class FakeRazorpay {
       id: id('plink'),
       reference,
       amount: Number(body['amount']),
+      currency: String(body['currency']),
       status: 'created',
       payment: undefined,
     }
@@ -116,7 +118,7 @@ export class FakeRazorpay {
       id: id('rfnd'),
       payment_id: paymentId,
       amount: body['amount'],
-      currency: 'INR',
+      currency: payment.currency,
       status: 'processed',
     }
     this.#refunds.set(key, made)
@@ -131,7 +133,7 @@ export class FakeRazorpay {
       reference_id: link.reference,
       amount: link.amount,
       amount_paid: payment?.amount ?? 0,
-      currency: this.lie === 'currency' ? 'USD' : 'INR',
+      currency: this.lie === 'currency' ? 'USD' : link.currency,
       status: link.status,
       payments:
         payment === undefined
@@ -156,7 +158,7 @@ export class FakeRazorpay {
   ): FakePayment {
     const link = this.links.get(linkId)
     if (!link) throw new Error(`there is no link ${linkId}`)
-    const { amount = link.amount, currency = 'INR' } = paid
+    const { amount = link.amount, currency = link.currency } = paid
     const payment = { id: id('pay'), link, amount, currency, createdAt: Math.floor(now / 1000), refunded: 0 }
     link.status = 'paid'
     link.payment = payment

@@ -97,6 +97,7 @@ function PlanCard({ plan, periods }: { plan: PlanView; periods: OwnPlansView['pe
   const [, navigate] = useLocation()
   const client = useQueryClient()
   const { error, busy, act } = useAct()
+  const [changed, setChanged] = useState(false)
   const [code, setCode] = useState(plan.prices[0]?.currency)
   const price = plan.prices.find(({ currency }) => currency === code) ?? plan.prices[0]!
   const [chosen, setProcessor] = useState(price.processors[0])
@@ -114,7 +115,10 @@ function PlanCard({ plan, periods }: { plan: PlanView; periods: OwnPlansView['pe
         headers: { 'idempotency-key': attempt.current.key },
         withinMs: relayedAnswerWithinMs,
       })
+      // Nobody pays a price that was not shown: the next press, with the price in view, opens a payment of its own.
       attempt.current = { of: '', key: '' }
+      setChanged(topUp.amount !== price.amount)
+      if (topUp.amount !== price.amount) return client.invalidateQueries({ queryKey: ['plans'] })
       client.removeQueries({ queryKey: ['top-ups'] })
       const page = topUp.state === 'open' && topUp.url !== null ? URL.parse(topUp.url) : null
       if (page !== null && /^https?:$/.test(page.protocol)) location.assign(page)
@@ -169,6 +173,11 @@ function PlanCard({ plan, periods }: { plan: PlanView; periods: OwnPlansView['pe
           ? t('Begins when it is paid.')
           : t('Begins on {day}, when what you have ends.', { day: day(begins) })}
       </p>
+      {changed && (
+        <Note tone="warn" role="status">
+          {t('The price has changed while this page was open: pay if you agree.')}
+        </Note>
+      )}
       {error !== null && <Failure error={error} />}
       <div>
         <Button look="primary" busy={busy} onClick={() => void buy()}>

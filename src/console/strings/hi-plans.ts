@@ -19,6 +19,8 @@ export const plans: Readonly<Record<string, string>> = {
   'These premium models: {models}': 'ये प्रीमियम मॉडल: {models}',
   'Begins when it is paid.': 'भुगतान होते ही शुरू होता है।',
   'Begins on {day}, when what you have ends.': '{day} को शुरू होगा, जब आपका मौजूदा प्लान ख़त्म होगा।',
+  'The price has changed while this page was open: pay if you agree.':
+    'पेज खुला रहते क़ीमत बदल गई है: सहमत हों तो भुगतान करें।',
   'Renew {plan}': '{plan} नया करें',
   'Buy {plan}': '{plan} ख़रीदें',
   '{plan} ends on {day}.': '{plan} {day} को ख़त्म होगा।',

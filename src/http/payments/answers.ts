@@ -104,7 +104,7 @@ const planPeriod = z.strictObject({
 })
 export type PlanPeriodView = Wire<typeof planPeriod>
 
-const ownPlans = z.strictObject({
+export const ownPlans = z.strictObject({
   plans: z.array(plan),
   periods: z
     .array(planPeriod)

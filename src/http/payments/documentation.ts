@@ -2,9 +2,9 @@
 
 import { type ExternalProcessorId, externalProcessors } from '../../payments/top-up.ts'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
-import { json, type Operation } from '../docs/operation.ts'
-import { redeemed, topUp, type TopUpView } from './answers.ts'
-import { topUpBody, voucherBody } from './bodies.ts'
+import { data, json, type Operation } from '../docs/operation.ts'
+import { ownPlans, type OwnPlansView, redeemed, topUp, type TopUpView } from './answers.ts'
+import { planBody, topUpBody, voucherBody } from './bodies.ts'
 
 const shown: TopUpView = {
   id: 'topup_5b1c3f0a9d2e4c6f8a7b9c0d',
@@ -76,6 +76,85 @@ export const getTopUpOperation: Operation = {
   answers: { 200: { description: 'The top-up.', content: json('TopUp', { ...shown, state: 'credited' }) } },
   errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
   schemas: { TopUp: topUp },
+}
+
+const plansShown: OwnPlansView = {
+  plans: [
+    {
+      id: 'basic',
+      title: 'Basic',
+      about: 'For a chat now and then',
+      credit_usd: '5',
+      months: 1,
+      models: ['openai/gpt-5-mini', 'gemini/*'],
+      prices: [{ currency: 'INR', amount: '499', processors: ['razorpay'] }],
+    },
+  ],
+  periods: [
+    {
+      plan: 'basic',
+      title: 'Basic',
+      subscription: 'topup_5b1c3f0a9d2e4c6f8a7b9c0d',
+      state: 'running',
+      from: '2026-11-22T09:30:00.000Z',
+      to: '2026-12-22T09:30:00.000Z',
+      credit_usd: '5',
+      models: ['openai/gpt-5-mini', 'gemini/*'],
+      cancelled_at: null,
+    },
+  ],
+}
+
+export const listPlansOperation: Operation = {
+  id: 'listOwnPlans',
+  tag: 'App',
+  summary: 'List the plans that are sold, and those of the account',
+  description:
+    'A plan grants subscription credit, and opens models, for a period. Nothing renews itself: another payment is another period, which begins when those of as much credit or more have ended, or at once.',
+  security: 'session',
+  answers: {
+    200: { description: 'The plans.', content: json('OwnPlans', { data: plansShown }) },
+  },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { OwnPlans: data(ownPlans) },
+}
+
+export const buyPlanOperation: Operation = {
+  id: 'buyPlan',
+  path: '/app/v1/plans/{plan}/payments',
+  tag: 'App',
+  summary: 'Open the payment of a period of a plan',
+  description:
+    'Opens a page on which a payment processor takes the price. It is a top-up like others: `GET /app/v1/top-ups/{id}` says what became of it. With the same `Idempotency-Key` and body the same one is given again.',
+  security: 'session',
+  parameters: [
+    {
+      name: 'plan',
+      in: 'path',
+      required: true,
+      description: 'The id of the plan.',
+      schema: { type: 'string' },
+    },
+    ...(createTopUpOperation.parameters ?? []),
+  ],
+  body: json('PlanPaymentRequest', { currency: 'INR', processor: 'razorpay' }),
+  answers: {
+    201: {
+      description: 'The top-up, and where it is paid.',
+      content: json('TopUp', {
+        ...shown,
+        amount: '499',
+        rate: '99.8',
+        rate_as_of: 'unknown',
+        rate_source: 'the price of the plan',
+        credit_usd: '5',
+        credit_expires_at: '2026-12-22T09:30:00.000Z',
+        plan: { id: 'basic', title: 'Basic', from: null, to: null },
+      } satisfies TopUpView),
+    },
+  },
+  errors: [...(createTopUpOperation.errors ?? []), 'not_found'],
+  schemas: { PlanPaymentRequest: planBody, TopUp: topUp },
 }
 
 export const redeemVoucherOperation: Operation = {

@@ -1,6 +1,7 @@
 // Plans: what is sold, bought and cancelled by an account, and granted by an operator.
 
 import { z } from 'zod'
+import type { Account } from '../../accounts/account.ts'
 import { formatMinor } from '../../credits/currency.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -17,12 +18,13 @@ import {
   ownRoute,
   recordAct,
 } from '../console/route.ts'
-import { pageLimit, queryOf } from '../intake/query.ts'
+import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
 import { whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
-import type { OwnPlansView, PlanPeriodView, PlanView } from './answers.ts'
+import { identifyInApp, type Route } from '../route.ts'
+import type { OwnPlansView, PlanPeriodView, PlanView, TopUpView } from './answers.ts'
 import { planBody } from './bodies.ts'
-import { idempotencyKeyIn, returnTo, viewOf } from './top-ups.ts'
+import { idempotencyKeyIn, returnTo, smallJson, viewOf } from './top-ups.ts'
 
 export const planRoutes: readonly ConsoleRoute[] = [
   ownRoute(
@@ -38,15 +40,7 @@ export const planRoutes: readonly ConsoleRoute[] = [
       body: planBody,
       errors: ['not_found', 'payment_processor_error', 'idempotency_conflict', 'rate_limit_exceeded'],
     },
-    async ({ parts, account, body, params, request }) => {
-      if (account.suspended) throw new GatewayError('account_suspended')
-      const { currency, processor } = body
-      const plan = parts.plans.plan(params['plan'] ?? '')
-      const idempotencyKey = idempotencyKeyIn(request.headers)
-      const wanted = { account: account.id, plan, currency, processor, idempotencyKey }
-      const open = () => parts.payments.openPlan(wanted, (id) => returnTo(parts, id))
-      return viewOf(await whileOpen(parts, request, open))
-    },
+    ({ parts, account, body, params, request }) => buy(parts, request, account, params['plan'], body),
   ),
   ownRoute(
     {
@@ -60,6 +54,47 @@ export const planRoutes: readonly ConsoleRoute[] = [
     },
   ),
 ]
+
+async function buy(
+  parts: HttpParts,
+  request: Request,
+  account: Account,
+  id: string | undefined,
+  { currency, processor }: z.output<typeof planBody>,
+): Promise<TopUpView> {
+  if (account.suspended) throw new GatewayError('account_suspended')
+  const plan = parts.plans.plan(id ?? '')
+  const idempotencyKey = idempotencyKeyIn(request.headers)
+  const wanted = { account: account.id, plan, currency, processor, idempotencyKey }
+  // A processor may take longer than the idle timeout.
+  const open = () => parts.payments.openPlan(wanted, (topUp) => returnTo(parts, topUp))
+  return viewOf(await whileOpen(parts, request, open))
+}
+
+// The same for signed-in accounts in the app.
+
+export const listPlans: Route = {
+  method: 'GET',
+  path: '/app/v1/plans',
+  identify: identifyInApp,
+  handle: async (parts, { caller }) => {
+    const { account } = await caller()
+    return Response.json({ data: await ownPlans(parts, account.id) })
+  },
+  operation: async () => (await import('./documentation.ts')).listPlansOperation,
+}
+
+export const buyPlan: Route = {
+  method: 'POST',
+  path: '/app/v1/plans/:plan/payments',
+  identify: identifyInApp,
+  handle: async (parts, { request, params, caller }) => {
+    const { account } = await caller()
+    const body = parseQuery(planBody, await smallJson(parts, request))
+    return Response.json(await buy(parts, request, account, params['plan'], body), { status: 201 })
+  },
+  operation: async () => (await import('./documentation.ts')).buyPlanOperation,
+}
 
 async function ownPlans(parts: HttpParts, account: string): Promise<OwnPlansView> {
   const { plans, now } = parts

@@ -45,7 +45,8 @@ export const getTopUp: Route = {
   operation: async () => (await import('./documentation.ts')).getTopUpOperation,
 }
 
-async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
+/** The body of a request that has no long one. */
+export async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
   const body = { ...parts.body, maxBodyBytes: Math.min(parts.body.maxBodyBytes, maxBodyBytes) }
   refuseByHeaders(request.headers, body)
   return (await readJson(request, { body, scheduler: parts.scheduler })).json

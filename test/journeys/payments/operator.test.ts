@@ -23,6 +23,9 @@ beforeAll(async () => {
   razorpay = new FakeRazorpay()
   stripe = new FakeStripe()
   const more = `  stripe: ${stripe.settings}
+  currencies: { EUR: { per_usd: '0.8', min: '5', max: '500', processors: [razorpay] } }
+  plans:
+    basic: { title: Basic, credit_usd: '5', prices: { INR: '499', EUR: '5.99' }, models: [sim/premium] }
 subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }`
   weir = await serveWeir({ config: settingsFor(razorpay, more) })
   const made = await runJson(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
@@ -218,6 +221,66 @@ test('subscriptions are told of and ended', async () => {
   expect((await admin('POST', 'subscriptions/end', { ...end, subscription: 'none' })).status).toBe(404)
 })
 
+test('a plan opens its models to chats until its payment goes back; keys spend purchased credit alone', async () => {
+  const anna = await payer()
+  const listed = await anna.send('GET', '/app/v1/plans')
+  expectDocumented('console', 'GET', 'plans', listed.json)
+  const ask = (model: string) => {
+    const messages = [{ role: 'user', content: 'hello' }]
+    return anna.send('POST', '/app/v1/chat/completions', { model, messages, max_tokens: 5 })
+  }
+  expect(await ask('sim/premium')).toMatchObject({ status: 403, code: 'plan_required' })
+  const buy = (body: object, key = 'buy') =>
+    anna.send('POST', '/app/v1/plans/basic/payments', body, { 'idempotency-key': key })
+  for (const body of [
+    { currency: 'USD' },
+    { currency: 'EUR', processor: 'stripe' },
+    { currency: 'EUR', amount: '1' },
+  ])
+    expect(await buy(body, JSON.stringify(body).length.toString())).toMatchObject({ status: 400 })
+  const { status, json } = await buy({ currency: 'EUR' })
+  expect([status, json['amount'], json['currency'], json['plan']]).toEqual([
+    201,
+    '5.99',
+    'EUR',
+    { id: 'basic', title: 'Basic', from: null, to: null },
+  ])
+  expect((await buy({ currency: 'EUR' })).json['id']).toBe(json['id'])
+  const link = [...razorpay.links.values()].find(({ reference }) => reference === json['id'])!
+  const payment = razorpay.pay(link.id)
+  expect([payment.amount, payment.currency]).toEqual([599, 'EUR'])
+  await Promise.all(
+    ['payment_link.paid', 'payment.captured', 'order.paid'].map((event) =>
+      deliver(weir, razorpay.paid(payment, event)),
+    ),
+  )
+  expect(await ask('sim/premium')).toMatchObject({ status: 200 })
+  expect(await anna.purchased()).toBe('0')
+  const subscribers = await admin('GET', `plans/subscribers?account=${anna.account}`)
+  expect(subscribers.json['data']).toMatchObject([{ plan: 'basic', state: 'running', account: anna.account }])
+  expect((await admin('GET', 'plans')).json['data']).toHaveLength(1)
+
+  const month = new Date().toISOString().slice(0, 7)
+  const statement = await admin('GET', `accounts/${anna.account}/statements/${month}`)
+  expect(statement.data['receipts']).toMatchObject([{ amount: '5.99', currency: 'EUR', plan: 'Basic' }])
+  const id = String(json['id'])
+  expect(await admin('POST', `top-ups/${id}/refund`, { amount: '6', id: 'more' })).toMatchObject({
+    status: 400,
+  })
+  expect((await admin('POST', `top-ups/${id}/refund`, { amount: '5.99', id: 'all' })).data).toMatchObject({
+    state: 'refunded',
+    refunded: '5.99',
+  })
+  expect(await ask('sim/premium')).toMatchObject({ status: 403, code: 'plan_required' })
+  const gift = await admin('POST', 'plans/basic/grants', { account: anna.account, id: 'sorry' })
+  expect([gift.status, gift.data['state']]).toEqual([201, 'running'])
+  expect(await admin('POST', 'plans/none/grants', { account: anna.account, id: 'x' })).toMatchObject({
+    status: 404,
+  })
+  expect(await ask('sim/premium')).toMatchObject({ status: 200 })
+  await sound(weir)
+})
+
 test('the console of an account has its own top-ups, and an operator has all', async () => {
   const email = 'visitor@example.org'
   await runJson(weir, 'accounts', 'create', '--email', email)
@@ -233,6 +296,7 @@ test('the console of an account has its own top-ups, and an operator has all', a
         rate: '89.015',
         processors: ['razorpay', 'stripe', 'sim'],
       },
+      { currency: 'EUR', min: '5', max: '500', rate: '0.8', processors: ['razorpay', 'sim'] },
     ],
   })
   const opened = await visitor.post('top-ups', { amount: '500', currency: 'INR' })
