@@ -28,6 +28,8 @@ export async function visitor(
     baseURL: origin,
     colorScheme: theme,
     viewport: { width, height: 860 },
+    // Every frame of a pulse or a transition is a frame of work, a sixth of all that the browser does here.
+    reducedMotion: 'reduce',
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   // Less than a test has: one that waits in vain must not take the browser away from the next.
