@@ -71,31 +71,31 @@ export const createInteraction: Route<ServingParts> = {
   method: 'POST',
   path: '/v1beta/interactions',
   handle: async (parts, call) =>
-    (await import('./interactions.ts')).createInteraction(parts, call, refuseInteraction),
+    (await import('./gemini.ts')).createInteraction(parts, call, refuseInteraction),
   identify: byGoogleKey,
   errors: interactionErrors,
-  operation: async () => (await import('./interactions-documentation.ts')).createInteraction,
+  operation: async () => (await import('./gemini-documentation.ts')).createInteraction,
 }
 
 export const getInteraction: Route<StoredResponses> = {
   method: 'GET',
   path: '/v1beta/interactions/:id',
   handle: async (parts, call) =>
-    (await import('./interactions.ts')).showInteraction(parts, await call.caller(), call),
+    (await import('./gemini.ts')).showInteraction(parts, await call.caller(), call),
   identify: byGoogleKey,
   errors: interactionErrors,
-  operation: async () => (await import('./interactions-documentation.ts')).getInteraction,
+  operation: async () => (await import('./gemini-documentation.ts')).getInteraction,
 }
 
 export const deleteInteraction: Route = {
   method: 'DELETE',
   path: '/v1beta/interactions/:id',
   handle: asCaller(async (parts, caller, call) =>
-    (await import('./interactions.ts')).deleteInteraction(parts, caller, call),
+    (await import('./gemini.ts')).deleteInteraction(parts, caller, call),
   ),
   identify: byGoogleKey,
   errors: interactionErrors,
-  operation: async () => (await import('./interactions-documentation.ts')).deleteInteraction,
+  operation: async () => (await import('./gemini-documentation.ts')).deleteInteraction,
 }
 
 // Where Google's client libraries call from their third version on.
@@ -103,17 +103,17 @@ export const deleteInteraction: Route = {
 export const createInteractionV1: Route<ServingParts> = {
   ...createInteraction,
   path: '/v1/interactions',
-  operation: async () => (await import('./interactions-documentation.ts')).createInteractionV1,
+  operation: async () => (await import('./gemini-documentation.ts')).createInteractionV1,
 }
 
 export const getInteractionV1: Route<StoredResponses> = {
   ...getInteraction,
   path: '/v1/interactions/:id',
-  operation: async () => (await import('./interactions-documentation.ts')).getInteractionV1,
+  operation: async () => (await import('./gemini-documentation.ts')).getInteractionV1,
 }
 
 export const deleteInteractionV1: Route = {
   ...deleteInteraction,
   path: '/v1/interactions/:id',
-  operation: async () => (await import('./interactions-documentation.ts')).deleteInteractionV1,
+  operation: async () => (await import('./gemini-documentation.ts')).deleteInteractionV1,
 }
