@@ -27,9 +27,15 @@ describe('accounts', () => {
       created_at: '2026-11-21T12:00:00.000Z',
       suspended: false,
       role: 'user',
+      email_verified: true,
       verified: true,
     })
-    expect(await json(machine, 'accounts', 'list')).toContainEqual({ ...Object(created), available: '0' })
+    const unused = { balance_usd: '0', spent_usd: '0', last_call_at: null }
+    expect(await json(machine, 'accounts', 'list')).toContainEqual({
+      ...Object(created),
+      ...unused,
+      available: '0',
+    })
     expect(await json(machine, 'accounts', 'show', 'grace@example.org')).toMatchObject({
       ...Object(created),
       keys: [],

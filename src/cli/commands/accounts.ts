@@ -1,6 +1,13 @@
 // `weir accounts create|list|show|suspend|resume`
 
-import { lifeState, mintSession, type Role, type Session } from '../../accounts/account.ts'
+import {
+  type AccountEntry,
+  type AccountPage,
+  lifeState,
+  mintSession,
+  type Role,
+  type Session,
+} from '../../accounts/account.ts'
 import { type Access, accessKinds } from '../../accounts/identity/access.ts'
 import { isAddress } from '../../accounts/identity/address.ts'
 import { requireLinks } from '../../accounts/identity/identities.ts'
@@ -9,6 +16,7 @@ import { formatCreditLine, parseCreditLine } from '../../credits/balance.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { grantMonthly } from '../../credits/monthly-credit.ts'
 import { newcomerAllowances, signInWays } from '../../config/config.ts'
+import { entryView } from '../../http/admin/accounts.ts'
 import * as acts from '../../http/admin/acts.ts'
 import type { AccountView } from '../../http/admin/answers.ts'
 import { recordAct } from '../../http/console/route.ts'
@@ -39,19 +47,29 @@ export async function createAccount(context: Context, invocation: Invocation): P
   print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
 }
 
+/** Of the directory of accounts. */
+const asOpened = { sort: 'opened', order: 'asc', limit: 1_000 } as const
+
 export async function listAccounts(context: Context): Promise<void> {
-  const rows = await withStore(context, async ({ accounts, ledger }) =>
-    Promise.all(
-      (await accounts.listAccounts()).map(async (account) => {
-        if (!account.suspended) await grantMonthly(ledger, account)
-        return { account, balance: await balanceView(ledger, account.id, context.io.clock()) }
+  const now = context.io.clock()
+  const json = await withStore(context, async ({ accounts, directory, ledger }) => {
+    const active = (await accounts.listAccounts()).filter(({ suspended }) => !suspended)
+    for (const account of active) await grantMonthly(ledger, account)
+    const entries: AccountEntry[] = []
+    let after: string | null | undefined
+    do {
+      const page: AccountPage = await directory.page({ ...asOpened, now, ...(after ? { after } : {}) })
+      entries.push(...page.accounts)
+      after = page.next
+    } while (after !== null)
+    return Promise.all(
+      entries.map(async (entry) => {
+        const { available } = await balanceView(ledger, entry.id, now)
+        const view = entryView(entry)
+        return { ...view, verified: view.email_verified, available }
       }),
-    ),
-  )
-  const json = rows.map(({ account, balance }) => ({
-    ...accountView(acts.accountView(account)),
-    available: balance.available,
-  }))
+    )
+  })
   const cells = json.map((row) => [
     row.id,
     row.email,
@@ -79,7 +97,9 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
       balance: await balanceView(store.ledger, account.id, now),
       used: formatUsd((await store.ledger.totals(account.id)).used),
       access: await store.identities.accessOf(account.id, now),
-      keys: (await store.accounts.listKeys(account.id)).map((key) => keyView(key, now)),
+      keys: await Promise.all(
+        (await store.accounts.listKeys(account.id)).map((key) => keyView(context, store, key)),
+      ),
     }
   })
   const { account, balance, keys, used, access } = found
@@ -171,8 +191,9 @@ export async function setAccount(context: Context, invocation: Invocation): Prom
   })
 }
 
-function accountView({ email_verified: verified, ...view }: AccountView) {
-  return { ...view, verified }
+/** As the admin API shows it, and whether its address is proven under the name that commands have always had for it. */
+function accountView(view: AccountView) {
+  return { ...view, verified: view.email_verified }
 }
 
 // `weir accounts link|invite|role`: sign-in links, and the operator role.

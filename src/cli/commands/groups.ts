@@ -47,19 +47,20 @@ export async function listGroups(context: Context): Promise<void> {
 }
 
 export async function showGroup(context: Context, invocation: Invocation): Promise<void> {
-  const { view, members, credits } = await withStore(context, async (store) => {
+  const { view, above, members, credits } = await withStore(context, async (store) => {
     const group = await findGroup(store, invocation.args[0] ?? '')
     const parts = partsOf(context, store)
     const view = await acts.groupView(parts, group)
     return {
       view,
+      above: await acts.groupsAbove(store.groups, group),
       members: await membersOf(context, store, group),
       credits: view.has_credit ? await balanceView(store.ledger, group.id, context.io.clock()) : undefined,
     }
   })
   const paid = credits === undefined ? 'no credit of its own: its members pay' : renderBalance(credits)
   print(context, {
-    json: { ...view, credits: credits ?? null, members },
+    json: { ...view, above, credits: credits ?? null, members },
     text: [renderGroups([view]), paid, renderMembers(members)].join('\n\n'),
   })
 }
@@ -141,6 +142,7 @@ export async function grantToGroup(context: Context, invocation: Invocation): Pr
       group: group.id,
       lot: result.lot,
       granted: result.granted,
+      pool: 'purchased',
       usd: formatUsd(amount),
       credits: balance,
     },

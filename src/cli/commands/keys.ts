@@ -2,7 +2,6 @@
 
 import {
   type ApiKey,
-  type IssuedKey,
   type KeyLimits,
   type KeyMode,
   type KeyRights,
@@ -35,7 +34,8 @@ export async function createKey(context: Context, invocation: Invocation): Promi
     const named = invocation.option('group')
     const group = named === undefined ? null : (await findGroup(store, named)).id
     if (group !== null) await acts.requireMember(store.accounts, group, account)
-    return acts.createKey(actingOn(context, store, store), { account, ...rights, group })
+    const { key, text } = await acts.createKey(actingOn(context, store, store), { account, ...rights, group })
+    return { view: await keyView(context, store, key), text }
   })
   printMinted(context, minted, {})
 }
@@ -43,25 +43,23 @@ export async function createKey(context: Context, invocation: Invocation): Promi
 /** Changes the name or the limits of a key; without an option they stay. */
 export async function limitKey(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
-  const key = await withStore(context, async (store) => {
+  const view = await withStore(context, async (store) => {
     const before = await keyOf(store, invocation.args[0] ?? '')
     const name = invocation.option('name') ?? before.name
     const changes = { name, ...limitsOf(invocation, before, now) }
-    return acts.changeKey(actingOn(context, store, store), before, changes)
+    return keyView(context, store, await acts.changeKey(actingOn(context, store, store), before, changes))
   })
-  const view = keyView(key, now)
   print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
 }
 
 export async function listKeys(context: Context, invocation: Invocation): Promise<void> {
   if (invocation.flag('management')) return listManagementKeys(context, invocation)
   const named = invocation.option('account')
-  const now = context.io.clock()
   const keys = await withStore(context, async (store) => {
     const accounts =
       named === undefined ? await store.accounts.listAccounts() : [await accountOf(store, named)]
     const lists = await Promise.all(accounts.map(({ id }) => store.accounts.listKeys(id)))
-    return lists.flat().map((key) => keyView(key, now))
+    return Promise.all(lists.flat().map((key) => keyView(context, store, key)))
   })
   print(context, { json: keys, text: renderKeys(keys) })
 }
@@ -73,7 +71,7 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
     const acting = actingOn(context, store, store)
     const management = await store.managementKeys.find(id)
     if (management) return managementView(await revokeManagementKey(acting, management))
-    return keyView(await acts.revokeKey(acting, await keyOf(store, id)), context.io.clock())
+    return keyView(context, store, await acts.revokeKey(acting, await keyOf(store, id)))
   })
   print(context, { json: view, text: `revoked ${view.id} (…${view.last_four})` })
 }
@@ -93,21 +91,22 @@ async function pauseOrResume(
   invocation: Invocation,
   act: typeof acts.pauseKey,
 ): Promise<void> {
-  const key = await withStore(context, async (store) =>
-    act(actingOn(context, store, store), await keyOf(store, invocation.args[0] ?? '')),
-  )
-  const view = keyView(key, context.io.clock())
+  const view = await withStore(context, async (store) => {
+    const key = await act(actingOn(context, store, store), await keyOf(store, invocation.args[0] ?? ''))
+    return keyView(context, store, key)
+  })
   print(context, { json: view, text: `${view.id} (…${view.last_four}) is ${view.state}` })
 }
 
 /** Creates a successor with the same rights and shared limits; the old key ends after the overlap. */
 export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
   const overlapMs = duration('--overlap', invocation.option('overlap') ?? '0')
-  const { issued, replaced } = await withStore(context, async (store) => {
+  const { minted, replaced } = await withStore(context, async (store) => {
     const old = await keyOf(store, invocation.args[0] ?? '')
-    return acts.rotateKey(actingOn(context, store, store), old, overlapMs)
+    const { issued, replaced } = await acts.rotateKey(actingOn(context, store, store), old, overlapMs)
+    return { minted: { view: await keyView(context, store, issued.key), text: issued.text }, replaced }
   })
-  printMinted(context, issued, replaced)
+  printMinted(context, minted, replaced)
 }
 
 async function keyOf(store: Store, id: string): Promise<ApiKey> {
@@ -118,13 +117,12 @@ async function keyOf(store: Store, id: string): Promise<ApiKey> {
 
 function printMinted(
   context: Context,
-  { key, text }: IssuedKey,
+  { view, text }: { readonly view: ShownKey; readonly text: string },
   more: Pick<NewKeyView, 'replaces' | 'replaced_works_until'>,
 ): void {
-  const view = keyView(key, context.io.clock())
   if (!context.json) {
     context.io.err(
-      `The key ${key.id} is shown once; only its hash is kept. weir keys revoke ${key.id} ends it.\n`,
+      `The key ${view.id} is shown once; only its hash is kept. weir keys revoke ${view.id} ends it.\n`,
     )
     if (more.replaces)
       context.io.err(`It replaces ${more.replaces}, which works until ${more.replaced_works_until}.\n`)
@@ -134,14 +132,19 @@ function printMinted(
 
 // An API key for display: everything but the secret.
 
-type KeyView = ReturnType<typeof keyView>
+type ShownKey = Awaited<ReturnType<typeof keyView>>
 
-export function keyView(key: ApiKey, now: number) {
-  const { last4: last_four, ...row } = acts.keyRow(key, now)
-  return { account: key.account, ...row, last_four }
+/** A key as the admin API shows it, and its last characters under the name that commands have always had for them. */
+export async function keyView(
+  { io: { clock: now } }: Context,
+  { accounts, ledger }: Pick<Store, 'accounts' | 'ledger'>,
+  key: ApiKey,
+) {
+  const view = await acts.keyView({ accounts, ledger, now }, key)
+  return { account: key.account, ...view, last_four: view.last4 }
 }
 
-export function renderKeys(keys: readonly KeyView[]): string {
+export function renderKeys(keys: readonly ShownKey[]): string {
   if (keys.length === 0) return 'no keys'
   const rows = keys.map((key) => [
     key.id,
@@ -273,6 +276,6 @@ async function listManagementKeys(context: Context, invocation: Invocation): Pro
   print(context, { json: views, text })
 }
 
-function managementView({ last4: last_four, ...view }: ManagementKeyView) {
-  return { ...view, last_four, management: true }
+function managementView(view: ManagementKeyView) {
+  return { ...view, last_four: view.last4, management: true }
 }

@@ -2,9 +2,9 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { requestParameters } from '../../http/console/requests.ts'
+import { operatorRow, requestDetail, requestParameters } from '../../http/console/requests.ts'
 import { parseQuery } from '../../http/intake/query.ts'
-import { cursorText, placeOf, requestList, requestObject, requestWhole } from '../../http/v1/request-views.ts'
+import { cursorText, placeOf, requestList, requestObject } from '../../http/v1/request-views.ts'
 import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../http/v1/usage.ts'
 import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../observe/call-log.ts'
 import {
@@ -27,11 +27,12 @@ const mostRows = 1_000
 
 /** A page of the log, newest first. */
 export async function listRequests(context: Context, invocation: Invocation): Promise<void> {
-  const page = await withStore(context, async (store) =>
-    filledPage(store, await filterOf(store, invocation), limitOf(invocation)),
-  )
+  const { page, data } = await withStore(context, async (store) => {
+    const page = await filledPage(store, await filterOf(store, invocation), limitOf(invocation))
+    return { page, data: await Promise.all(page.rows.map((row) => operatorRow(store.accounts, row))) }
+  })
   const more = page.next === null ? '' : `\nmore: --cursor ${cursorText(page.next)}`
-  print(context, { json: requestList(page), text: `${rowsText(page.rows)}${more}` })
+  print(context, { json: { ...requestList(page), data }, text: `${rowsText(page.rows)}${more}` })
 }
 
 /** One call with its receipt. */
@@ -39,9 +40,7 @@ export async function showRequest(context: Context, invocation: Invocation): Pro
   const [id = ''] = invocation.args
   const found = await withStore(context, async (store) => {
     const row = await store.requests.find(id)
-    return (
-      row && { ...(await requestWhole(row, store.ledger)), account: row.account === '' ? null : row.account }
-    )
+    return row && { ...(await operatorRow(store.accounts, row)), ...(await requestDetail(store, id)) }
   })
   if (!found) throw new CommandFailure(`the request log holds no call ${JSON.stringify(id)}`)
   print(context, { json: found, text: Bun.YAML.stringify(found, null, 2) })
@@ -62,7 +61,9 @@ export async function tailRequests(context: Context, invocation: Invocation): Pr
       const fresh = await rowsSince(store, filter, last)
       for (const row of fresh)
         context.io.out(
-          context.json ? jsonLine(requestObject(row)) : `${lineOf(row).map(visibleInLine).join('  ')}\n`,
+          context.json
+            ? jsonLine(await operatorRow(store.accounts, row))
+            : `${lineOf(row).map(visibleInLine).join('  ')}\n`,
         )
       last = fresh.at(-1) ?? last
       await Bun.sleep(tailEveryMs)

@@ -325,7 +325,8 @@ export const accountRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-function entryView({ balance, spent, usedAt, ...account }: AccountEntry): AccountEntryView {
+/** An account in a list of operators. */
+export function entryView({ balance, spent, usedAt, ...account }: AccountEntry): AccountEntryView {
   return {
     ...accountView(account),
     balance_usd: formatUsd(balance),

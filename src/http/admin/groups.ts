@@ -586,14 +586,23 @@ export async function groupViews(parts: Showing, groups: readonly Group[]): Prom
   )
 }
 
-async function groupDetail(parts: HttpParts, group: Group): Promise<GroupDetailView> {
+/** The groups that a group is in, the nearest first. */
+export async function groupsAbove(
+  groups: Pick<HttpParts['groups'], 'findGroup'>,
+  group: Group,
+): Promise<{ id: string; name: string }[]> {
   const above: { id: string; name: string }[] = []
   for (let { parent } = group; parent !== null;) {
-    const next = await parts.groups.findGroup(parent)
+    const next = await groups.findGroup(parent)
     if (!next) break
     above.push({ id: next.id, name: next.name })
     parent = next.parent
   }
+  return above
+}
+
+async function groupDetail(parts: HttpParts, group: Group): Promise<GroupDetailView> {
+  const above = await groupsAbove(parts.groups, group)
   const view = await groupView(parts, group)
   return { ...view, above, credits: view.has_credit ? await creditView(parts, group.id) : null }
 }

@@ -357,13 +357,15 @@ async function shownOnce(
   return { ...(await keyView(parts, key)), key: text, ...more }
 }
 
+type KeyParts = Pick<HttpParts, 'accounts' | 'ledger' | 'now'>
+
 /** What API calls that this account, or group, pays for could spend now, picodollars. */
-async function freeCredit({ ledger, now }: HttpParts, payer: string): Promise<Pico> {
+async function freeCredit({ ledger, now }: KeyParts, payer: string): Promise<Pico> {
   return freeIn(await ledger.balance(payer), fundingOf('api', true), now())
 }
 
 /** The same of a key of a group, within the budgets of that; nothing for who is no member any more. */
-async function freeInGroup(parts: HttpParts, group: string, person: string): Promise<Pico> {
+async function freeInGroup(parts: KeyParts, group: string, person: string): Promise<Pico> {
   const standing = await parts.accounts.findStanding(group, person)
   if (standing === undefined) return 0n
   const free = await freeCredit(parts, standing.payer ?? person)
@@ -371,7 +373,8 @@ async function freeInGroup(parts: HttpParts, group: string, person: string): Pro
   return room === undefined ? free : smaller(free, room.free)
 }
 
-async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<KeyView> {
+/** A key and its use. `known` is what its account could spend now, where that has been looked up. */
+export async function keyView(parts: KeyParts, key: ApiKey, known?: Pico): Promise<KeyView> {
   const { ledger, accounts, now } = parts
   const free =
     key.group === null
@@ -388,7 +391,7 @@ async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<Key
 }
 
 /** What is known of a key without its use. */
-export function keyRow(key: ApiKey, now: number) {
+function keyRow(key: ApiKey, now: number) {
   return {
     id: key.id,
     name: key.name,

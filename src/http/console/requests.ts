@@ -166,7 +166,7 @@ function tagsCell(tags: Readonly<Record<string, string>>): string {
 
 /** One call of an account, or of any account if none is given. Throws `not_found`, also for another account's call. */
 export async function requestDetail(
-  { requests, ledger, accounts }: HttpParts,
+  { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
   id: string,
   account?: string,
 ): Promise<RequestDetailView> {
@@ -180,6 +180,15 @@ export async function requestDetail(
 /** Whose refused credential is not known has called the API. */
 function channelOf({ key, account }: LoggedRequest): 'api' | 'app' {
   return key === null && account !== '' ? 'app' : 'api'
+}
+
+/** A call as operators see it: whose it was, and by what it came. */
+export async function operatorRow(accounts: HttpParts['accounts'], row: LoggedRequest) {
+  return {
+    ...requestObject(row),
+    ...(await originOf(accounts, row)),
+    account_email: (row.account === '' ? undefined : await accounts.findAccount(row.account))?.email ?? null,
+  }
 }
 
 async function originOf(accounts: HttpParts['accounts'], row: LoggedRequest) {
