@@ -11,8 +11,11 @@ interface Pair {
   isDoomed: boolean
 }
 
-/** `pass`; or lose what the client sends, or what the server answers; or keep what the client sends until `release`. */
-export type Carriage = 'pass' | 'lose-requests' | 'lose-answers' | 'keep-requests'
+/**
+ * `pass`; or lose what the client sends, or what the server answers; or keep what the client sends until `release`; or turn
+ * away who comes.
+ */
+export type Carriage = 'pass' | 'lose-requests' | 'lose-answers' | 'keep-requests' | 'refuse'
 
 export class CutProxy {
   carriage: Carriage = 'pass'
@@ -22,6 +25,8 @@ export class CutProxy {
   accepted = 0
   /** Of so many requests one is lost with its connection: every second time the request, else the answer. */
   cutEvery = Number.POSITIVE_INFINITY
+  /** What the server gets for what a client sends, of the same length. */
+  rewrite: (bytes: Buffer) => Buffer = (bytes) => bytes
   /** How often it was the request, and how often the answer. */
   readonly cuts = { requests: 0, answers: 0 }
   #requests = 0
@@ -54,6 +59,10 @@ export class CutProxy {
 
   #accept(client: Socket<Pair>): void {
     this.accepted++
+    if (this.carriage === 'refuse') {
+      client.terminate()
+      return
+    }
     const pair: Pair = { client, server: undefined, waiting: [], isDoomed: false }
     client.data = pair
     this.#pairs.add(pair)
@@ -79,7 +88,9 @@ export class CutProxy {
     }).catch(() => client.terminate())
   }
 
-  #request(pair: Pair, bytes: Buffer): void {
+  #request(pair: Pair | undefined, sent: Buffer): void {
+    if (!pair) return
+    const bytes = this.rewrite(sent)
     if (++this.#requests >= this.cutEvery) {
       this.#requests = 0
       pair.isDoomed = this.cuts.requests > this.cuts.answers
@@ -97,8 +108,8 @@ export class CutProxy {
   }
 
   /** A client that has gone leaves its connection to the server open while requests of it are kept. */
-  #onClosed(pair: Pair): void {
-    if (pair.waiting.length > 0) return
+  #onClosed(pair: Pair | undefined): void {
+    if (!pair || pair.waiting.length > 0) return
     this.#pairs.delete(pair)
     pair.server?.end()
   }

@@ -10,6 +10,8 @@ export const ledgerDeadlineMs = 5_000
 /** Milliseconds since 1970, of the one clock that all processes have. */
 export const databaseNow = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)'
 
+/** How long somebody who could be refused waits for a connection. */
+const renewPatienceMs = 1_000
 /** A pool with a reserved client has been seen never to close. */
 const closeMs = 500
 
@@ -51,6 +53,7 @@ export class Connection {
   #pool: SQL | undefined
   #client: ReservedSQL | undefined
   #renewing: Promise<void> | undefined
+  #renewingSince = 0
   #last: { cancel(): unknown } | undefined
 
   constructor(server: string | DatabaseServer, { settings = [], deadlineMs }: ConnectionOptions) {
@@ -73,7 +76,13 @@ export class Connection {
     })
     this.#pool = pool
     try {
-      this.#client = await this.#within(pool.reserve())
+      const client = await this.#within(pool.reserve())
+      if (this.#pool !== pool) {
+        // Closed meanwhile.
+        void client.release()
+        throw new ConnectionLost('the connection is not wanted any more')
+      }
+      this.#client = client
     } catch (error) {
       // A certificate or a password that is refused now may be in order after the next failover.
       throw error instanceof ConnectionLost
@@ -149,10 +158,25 @@ export class Connection {
     return this.#client
   }
 
-  /** Begins anew where nobody has since that one was open. Those who have lost it together share the new one. */
+  /**
+   * Begins anew where nobody has since that one was open. Those who have lost it together share the new one. Throws
+   * ConnectionLost when that takes long: a proxy without a server behind it lets everybody wait. It goes on for whoever
+   * comes later.
+   */
   async renewFrom(session: unknown): Promise<void> {
-    if (this.#client !== session) return this.#renewing
-    await (this.#renewing ??= this.renew().finally(() => (this.#renewing = undefined)))
+    if (!this.#renewing) {
+      if (this.#client !== session) return
+      this.#renewingSince = performance.now()
+      this.#renewing = this.renew().finally(() => (this.#renewing = undefined))
+    }
+    const restMs = this.#renewingSince + renewPatienceMs - performance.now()
+    const late = Promise.withResolvers<never>()
+    const timer = setTimeout(() => late.reject(new ConnectionLost('no connection yet')), Math.max(0, restMs))
+    try {
+      await Promise.race([this.#renewing, late.promise])
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   async close(): Promise<void> {

@@ -53,6 +53,7 @@ export const callsByUpstreamId = sql<{ readonly seq: bigint }>(
 
 /** How long the end of this process waits for the outcome of a group that the database has not answered. */
 const closePatienceMs = 5_000
+const lastTryMs = 1_000
 
 export interface PostgresLedgerParts extends QueueEvents, Lives {
   /** `postgres://…`; the tables are there (migrate). */
@@ -233,7 +234,12 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
   /** Writes what is queued; a group whose outcome the database does not tell is given up after five seconds. */
   async close(): Promise<void> {
     const { group, transactions, reads, writer } = this.#parts
-    const patience = setTimeout(() => transactions.stop(), closePatienceMs)
+    // Where it was away before, one more try is enough: whoever stops this process kills it after some seconds.
+    const patienceMs = group.writable ? closePatienceMs : lastTryMs
+    const patience = setTimeout(() => {
+      transactions.stop()
+      void writer.close()
+    }, patienceMs)
     try {
       await group.close()
     } finally {

@@ -44,6 +44,8 @@ interface LifeTimes {
 }
 
 const usualTimes: LifeTimes = { beatMs: 2_000, graceMs: heartbeatMs }
+/** How long a sign of life that is under way is waited for when the process leaves, milliseconds. */
+const leavePatienceMs = 1_000
 /** What the owner of a chain is called when it is over, before its name. */
 const over = 'over:'
 
@@ -143,10 +145,13 @@ export class Peers implements Lives {
 
   async #tryToBeat(): Promise<void> {
     try {
-      if (!this.#connection.isOpen) await this.#connection.renew()
+      if (!this.#connection.isOpen) await this.#connection.renewFrom(undefined)
       await this.#beat()
     } catch (error) {
-      if (error instanceof ConnectionLost) await this.#connection.close()
+      if (error instanceof ConnectionLost) {
+        // One that is being opened may be there for the next.
+        if (this.#connection.isOpen) await this.#connection.close()
+      }
       // What the server refuses for a moment, such as a lock that it waited for, is tried again with the next beat.
       else if (stateOf(error) === '') throw error
     }
@@ -211,9 +216,9 @@ export class Peers implements Lives {
     // It has never written.
     if (this.#timer === undefined) return
     clearInterval(this.#timer)
-    await this.#beating
+    await Promise.race([this.#beating, Bun.sleep(leavePatienceMs)])
     try {
-      if (!this.#connection.isOpen) await this.#connection.renew()
+      if (!this.#connection.isOpen) await this.#connection.renewFrom(undefined)
       await this.#end(this.#parts.owner)
     } catch (error) {
       // It is found out when its signs of life have run out.

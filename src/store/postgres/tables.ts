@@ -304,7 +304,7 @@ export class PostgresTables implements OrderedTables {
   async #with<T>(act: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const connection = await this.#take(signal)
     try {
-      if (!connection.isOpen) await connection.renew()
+      if (!connection.isOpen) await reconnect(connection)
       return await act(connection)
     } catch (error) {
       if (stateOf(error) === gaveUp) throw this.#tooLong?.() ?? unavailable(error)
@@ -337,6 +337,14 @@ export class PostgresTables implements OrderedTables {
       signal?.addEventListener('abort', leave, { once: true })
       this.#waiting.add(take)
     })
+  }
+}
+
+async function reconnect(connection: Connection): Promise<void> {
+  try {
+    await connection.renewFrom(undefined)
+  } catch (error) {
+    throw isOutage(error) ? unavailable(error) : error
   }
 }
 
