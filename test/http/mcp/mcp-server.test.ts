@@ -4,11 +4,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { creditsOf, eventually, restingCredits } from '../../support/call-gateway.ts'
-import { startWeir, type RunningWeir, weirCommand } from '../../support/run-weir.ts'
+import { type ServedWeir, weirCommand } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 beforeAll(async () => {
-  weir = await startWeir({ config: 'search: { backend: sim }' })
+  weir = await serveWeir({ config: 'search: { backend: sim }' })
 }, 30_000)
 afterAll(() => weir.stop())
 

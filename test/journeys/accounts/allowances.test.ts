@@ -7,21 +7,21 @@ import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import { issueKey, unlimited } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore } from '../../../src/store/open.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 describe('allowances of new accounts', () => {
-  let weir: RunningWeir
+  let weir: ServedWeir
   let operator: string
 
   beforeAll(async () => {
     // There is no such group: accounts are opened all the same, and the log says so.
     const config =
       'accounts: { monthly_credit_usd: "3", credit_line: "2", group: grp_0123456789abcdef01 }\nlocal_servers: { discover: false }'
-    weir = await startWeir({ config })
+    weir = await serveWeir({ config })
     const owner = ['--management', '--account', 'owner@localhost']
     operator = String((await runJson(weir, 'keys', 'create', ...owner))['key'])
   }, 60_000)

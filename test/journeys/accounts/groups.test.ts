@@ -4,7 +4,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { parseUsd } from '../../../src/credits/money.ts'
 import { runJson } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -17,7 +18,7 @@ interface Asked {
 const usd = (amount: unknown) => parseUsd(String(amount))!
 
 describe('groups', () => {
-  let weir: RunningWeir
+  let weir: ServedWeir
   let operator: string
   const accounts: Record<string, string> = {}
 
@@ -73,7 +74,7 @@ describe('groups', () => {
     (await ask(key, 'GET', `/v1/generation?id=${id}`)).json['data'] as Json
 
   beforeAll(async () => {
-    weir = await startWeir({ config: 'local_servers: { discover: false }' })
+    weir = await serveWeir({ config: 'local_servers: { discover: false }' })
     for (const name of ['anna', 'berta', 'carl']) {
       const { id } = await runJson(weir, 'accounts', 'create', '--email', `${name}@example.org`)
       accounts[name] = String(id)

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { until } from '../../chat/lab.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
-import { keyFor, runJson } from '../../support/call-gateway.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
+import { keyFor, runJson } from '../../support/call-gateway.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -19,7 +19,7 @@ const email = 'anna@example.org'
 const secret = 'the otter sleeps'
 
 describe('what keys see', () => {
-  let weir: RunningWeir
+  let weir: ServedWeir
   /** By what each is called here. */
   const keys: Record<string, { readonly id: string; readonly key: string }> = {}
   let session: string
@@ -63,7 +63,7 @@ describe('what keys see', () => {
   }
 
   beforeAll(async () => {
-    weir = await startWeir({ config: 'local_servers: { discover: false }' })
+    weir = await serveWeir({ config: 'local_servers: { discover: false }' })
     await command('accounts', 'create', '--email', email)
     await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '1')
     const make = async (name: string, ...options: string[]) => {

@@ -6,12 +6,13 @@ import { parseUsd } from '../../../src/credits/money.ts'
 import { getAs } from '../../support/call-gateway.ts'
 import { startLab, wordsIn } from '../../chat/lab.ts'
 import { startPacedProvider } from '../../chat/paced-provider.ts'
-import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
+import { runWeir, type ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 
 beforeAll(async () => {
-  weir = await startWeir({ config: 'local_servers: { discover: false }' })
+  weir = await serveWeir({ config: 'local_servers: { discover: false }' })
 }, 30_000)
 
 afterAll(() => weir?.stop())

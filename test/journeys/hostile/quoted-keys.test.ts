@@ -5,7 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually, expectAudited } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import {
   chunk,
   delta,
@@ -65,7 +66,7 @@ const scripts: Readonly<Record<string, Script>> = {
 }
 
 let provider: ScriptedProvider
-let weir: RunningWeir
+let weir: ServedWeir
 
 beforeAll(async () => {
   provider = await startScriptedProvider(scripts)
@@ -81,7 +82,7 @@ beforeAll(async () => {
       max_output_tokens: 100,
     })),
   }
-  weir = await startWeir({ config: JSON.stringify(config) })
+  weir = await serveWeir({ config: JSON.stringify(config) })
 }, 30_000)
 
 afterAll(async () => {

@@ -2,7 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { expectAudited, post, receiptOf, restingCredits } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import {
   chunk,
   event,
@@ -118,7 +119,7 @@ const table = (Object.keys(dialects) as Dialect[]).flatMap((dialect) =>
 )
 
 const providers: Partial<Record<Dialect, ScriptedProvider>> = {}
-let weir: RunningWeir
+let weir: ServedWeir
 
 beforeAll(async () => {
   for (const dialect of Object.keys(dialects) as Dialect[]) {
@@ -129,7 +130,7 @@ beforeAll(async () => {
       (body) => scripts[/case:([a-z-]+)/.exec(JSON.stringify(body))?.[1] ?? ''],
     )
   }
-  weir = await startWeir({
+  weir = await serveWeir({
     config: `
 local_servers: { discover: false }
 limits: { attempts: 1 }

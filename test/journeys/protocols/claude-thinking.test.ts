@@ -12,7 +12,8 @@ import {
   type SeenRequest,
   startReplayServer,
 } from '../../support/replay-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const recorded = (folder: string, id: string): Case => cases(folder).find((one) => one.id.includes(id))!
 const whole = recorded('anthropic', 'json-reasoning-sig--claude-sonnet-4-20250514')
@@ -23,7 +24,7 @@ const stream = recorded(
 const gemini = recorded('gemini', 'stream-tool-reasoning-sig--gemini-2.5-pro')
 
 let provider: ReplayServer
-let weir: RunningWeir
+let weir: ServedWeir
 
 beforeAll(async () => {
   provider = startReplayServer((request: SeenRequest) => {
@@ -31,7 +32,7 @@ beforeAll(async () => {
     return replayOf((request.json as { stream?: boolean }).stream === true ? stream : whole)
   })
   const price = { input: '1', output: '2' }
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       providers: {
         anthropic: { base_url: `${provider.url}/v1`, api_key: 'k' },

@@ -14,12 +14,13 @@ import {
   restingCredits,
 } from '../../support/call-gateway.ts'
 import { type Replay, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 /** What the providers answer, by the model they are asked for: the next call's answer, the last again and again. */
 const answers: Record<string, Replay[]> = {}
 let provider: ReplayServer
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 const json = (body: unknown, status = 200): Replay => ({
@@ -44,7 +45,7 @@ beforeAll(async () => {
   })
   const of = (protocol: string) => ({ protocol, base_url: provider.url, api_key: 'key' })
   const embeds = { output_modalities: ['embeddings'], price, context_length: 8192 }
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       providers: {

@@ -11,13 +11,14 @@ import {
   type Content,
 } from '@google/genai'
 import { failure, receiptOf } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 let client: GoogleGenAI
 
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await serveWeir()
   client = new GoogleGenAI({ apiKey: weir.key, httpOptions: { baseUrl: weir.origin } })
 }, 30_000)
 afterAll(() => weir?.stop())

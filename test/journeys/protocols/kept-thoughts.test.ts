@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const recorded = (folder: string, id: string): Case => cases(folder).find((one) => one.id.includes(id))!
 
@@ -21,12 +22,12 @@ const answers: readonly (readonly [model: string, answer: Case])[] = [
 
 let answer: Case
 let provider: ReplayServer
-let weir: RunningWeir
+let weir: ServedWeir
 
 beforeAll(async () => {
   provider = startReplayServer(() => replayOf(answer))
   const price = { input: '1', output: '2' }
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       providers: {
         anthropic: { base_url: `${provider.url}/v1`, api_key: 'k' },

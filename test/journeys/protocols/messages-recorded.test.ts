@@ -16,7 +16,8 @@ import {
   type ReplayServer,
   startReplayServer,
 } from '../../support/replay-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { recordedAnswer, recordedConfig } from './recorded-gateway.ts'
 
 const folders = [
@@ -35,7 +36,7 @@ let replay: ReplayServer
 const pixel =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 let pictures: ReturnType<typeof Bun.serve>
-let weir: RunningWeir
+let weir: ServedWeir
 let client: Anthropic
 
 beforeAll(async () => {
@@ -45,7 +46,7 @@ beforeAll(async () => {
     port: 0,
     fetch: () => new Response(Buffer.from(pixel, 'base64'), { headers: { 'content-type': 'image/png' } }),
   })
-  weir = await startWeir({
+  weir = await serveWeir({
     config: recordedConfig(folders, replay.url, { egress: { allow_hosts: [`127.0.0.1:${pictures.port}`] } }),
   })
   client = new Anthropic({ apiKey: weir.key, authToken: null, baseURL: weir.origin, maxRetries: 0 })

@@ -13,13 +13,14 @@ import {
   restingCredits,
   failure,
 } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 let client: Anthropic
 
 beforeAll(async () => {
-  weir = await startWeir({ config: 'rate_limits: { account_requests_per_minute: 100000 }' })
+  weir = await serveWeir({ config: 'rate_limits: { account_requests_per_minute: 100000 }' })
   client = clientWith({ apiKey: weir.key })
 }, 30_000)
 

@@ -10,7 +10,8 @@ import { parseUsd } from '../../../src/credits/money.ts'
 import { exactParts, getAs } from '../../support/call-gateway.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
-import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
+import { runWeir, type ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { recordedAnswer, recordedConfig } from './recorded-gateway.ts'
 
 const folders = [
@@ -21,12 +22,12 @@ const folders = [
 
 let playing: Case
 let replay: ReplayServer
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 beforeAll(async () => {
   replay = startReplayServer(() => replayOf(playing))
-  weir = await startWeir({ config: recordedConfig(folders, replay.url) })
+  weir = await serveWeir({ config: recordedConfig(folders, replay.url) })
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 

@@ -11,17 +11,18 @@ import {
   postAs,
   failure,
 } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
 const model = 'sim/echo'
 const words = 'one two three four five six seven eight nine ten'
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 const clientWith = (apiKey: string) => new OpenAI({ apiKey, baseURL: weir.baseUrl, maxRetries: 0 })
 
 beforeAll(async () => {
-  weir = await startWeir({})
+  weir = await serveWeir({})
   client = clientWith(weir.key)
 }, 30_000)
 afterAll(() => weir?.stop())

@@ -5,7 +5,8 @@ import OpenAI from 'openai'
 import { toResponseInputItems } from 'openai/lib/responses/ResponseInputItems'
 import type { ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { recordedConfig } from './recorded-gateway.ts'
 
 const said = (id: string, text: string, phase: string): JsonObject => ({
@@ -64,7 +65,7 @@ const chatAnswer = {
 }
 
 let provider: ReturnType<typeof Bun.serve>
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 /** The bodies that the provider was sent. */
 let bodies: JsonObject[]
@@ -89,7 +90,7 @@ beforeAll(async () => {
     ],
     `http://127.0.0.1:${provider.port}`,
   )
-  weir = await startWeir({ config })
+  weir = await serveWeir({ config })
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 beforeEach(() => {

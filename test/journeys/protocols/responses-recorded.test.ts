@@ -12,7 +12,8 @@ import { isWork } from '../../../src/protocols/claude/tools.ts'
 import { expectAudited } from '../../support/call-gateway.ts'
 import { type Case, cases } from '../../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { recordedConfig } from './recorded-gateway.ts'
 
 const folders = [
@@ -24,14 +25,14 @@ const folders = [
 
 let playing: Case
 let replay: ReplayServer
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 const hostOf = (folder: string): RecordedHost => recordedHosts.find((host) => host.folder === folder)!
 
 beforeAll(async () => {
   replay = startReplayServer(() => replayOf(playing))
-  weir = await startWeir({
+  weir = await serveWeir({
     config: recordedConfig(
       folders.map(({ folder, provider }) => ({ provider, protocol: hostOf(folder).protocol })),
       replay.url,

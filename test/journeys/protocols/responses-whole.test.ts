@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { recordedConfig } from './recorded-gateway.ts'
 
 const said = (id: string, text: string) => ({
@@ -58,7 +59,7 @@ const answers: Readonly<Record<string, JsonObject>> = {
 }
 
 let provider: ReturnType<typeof Bun.serve>
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 beforeAll(async () => {
@@ -74,7 +75,7 @@ beforeAll(async () => {
     ],
     `http://127.0.0.1:${provider.port}`,
   )
-  weir = await startWeir({ config })
+  weir = await serveWeir({ config })
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 afterAll(async () => {

@@ -18,18 +18,19 @@ import {
   postAs,
   failure,
 } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 const dir = tempDir('weir-responses-')
 const config = 'responses: { stored_bytes: 20000 }\nserver: { max_body_bytes: 60000 }'
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 const clientWith = (apiKey: string) => new OpenAI({ apiKey, baseURL: weir.baseUrl, maxRetries: 0 })
 
 beforeAll(async () => {
-  weir = await startWeir({ config, dataDir: dir.join('data') })
+  weir = await serveWeir({ config, dataDir: dir.join('data') })
   client = clientWith(weir.key)
 }, 30_000)
 
@@ -403,7 +404,7 @@ describe('what is stored', () => {
     const kept = await client.responses.create({ model: 'sim/echo', input: 'kept' })
     const { key } = weir
     await weir.stop()
-    weir = { ...(await startWeir({ config, dataDir: dir.join('data') })), key }
+    weir = { ...(await serveWeir({ config, dataDir: dir.join('data') })), key }
     client = clientWith(key)
     expect((await client.responses.retrieve(kept.id)).output_text).toBe('kept')
     await client.responses.delete(kept.id)
@@ -438,7 +439,7 @@ describe('what is stored', () => {
 })
 
 test('an account that has stored as much as it may is answered all the same, and told that nothing is kept', async () => {
-  await using small = await startWeir({ config: 'responses: { account_bytes: 3000 }' })
+  await using small = await serveWeir({ config: 'responses: { account_bytes: 3000 }' })
   const full = new OpenAI({ apiKey: small.key, baseURL: small.baseUrl, maxRetries: 0 })
   const ask = async () =>
     (await full.responses.create({ model: 'sim/echo', input: 'Where to?' })) as OpenAI.Responses.Response & {
@@ -455,7 +456,7 @@ test('an account that has stored as much as it may is answered all the same, and
 })
 
 test('what is stored expires when its time is over', async () => {
-  await using brief = await startWeir({ config: 'responses: { retention_ms: 1500 }' })
+  await using brief = await serveWeir({ config: 'responses: { retention_ms: 1500 }' })
   const { responses } = new OpenAI({ apiKey: brief.key, baseURL: brief.baseUrl, maxRetries: 0 })
   const { id } = await responses.create({ model: 'sim/echo', input: 'gone soon' })
   expect((await responses.retrieve(id)).output_text).toBe('gone soon')

@@ -3,13 +3,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
 import { postAs, receiptOf } from '../../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 
-let weir: RunningWeir
+let weir: ServedWeir
 let client: OpenAI
 
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await serveWeir()
   client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
 }, 30_000)
 afterAll(() => weir?.stop())

@@ -4,7 +4,8 @@
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { expectAudited, type Answer, post, receiptOf } from '../../support/call-gateway.ts'
-import { startWeir, type RunningWeir } from '../../support/run-weir.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
 import {
   completion,
   plain,
@@ -19,7 +20,7 @@ const secrets = ['first-deployment-secret', 'second-deployment-secret', 'third-d
 const [first, second, third] = secrets as [string, string, string]
 
 let providers: readonly ScriptedProvider[] = []
-let weir: RunningWeir
+let weir: ServedWeir
 const dir = tempDir('weir-deployments-')
 /** Calls that hang until this resolves. */
 let release = Promise.withResolvers<void>()
@@ -50,7 +51,7 @@ beforeAll(async () => {
     { base_url: b, api_key: second, ...limits },
   ]
   const price = { input: '1', output: '2' }
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false },
       log: { level: 'debug' },
