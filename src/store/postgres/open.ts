@@ -56,8 +56,6 @@ export interface PostgresOptions {
   /** Called when what was acknowledged is not there any more, or another process has taken over: this one has to end. */
   readonly lost?: (error: unknown) => void
   readonly retention?: RetentionTimes
-  /** The longest that a statement of a report may take, milliseconds. */
-  readonly longestReportMs?: number
   /** Of the signs of life of this process. */
   readonly peers?: PeersParts['times']
 }
@@ -78,7 +76,7 @@ export async function openOnPostgres(
     throw error
   }
   await tables.open().catch(giveUp)
-  const ofReports = tablesForReports(server, { serves, deadlineMs: options.longestReportMs })
+  const ofReports = tablesForReports(server, { serves })
   const long = new LongReports(longWork(ofReports))
   const peers = new Peers({
     server,

@@ -17,10 +17,7 @@ const commandMs = 15 * 60_000
 /** Tables for work that reads much. A statement that takes too long is given up with `overloaded`. */
 export function tablesForReports(
   server: string | DatabaseServer,
-  {
-    serves,
-    deadlineMs = serves ? servingMs : commandMs,
-  }: { serves: boolean; deadlineMs?: number | undefined },
+  { serves, deadlineMs = serves ? servingMs : commandMs }: { serves: boolean; deadlineMs?: number },
 ): PostgresTables {
   const seconds = deadlineMs / 1000
   const message = `The database took longer than ${seconds} s for one step of this: ask for a shorter time or for less at once, or ask later.`
