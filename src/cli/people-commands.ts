@@ -151,7 +151,7 @@ export function accountCommands(weir: Command, run: Run): void {
       run(async (invocation) =>
         invocation.option('file') === undefined
           ? (await import('./commands/accounts.ts')).invite
-          : (await import('./commands/invite-list.ts')).inviteList,
+          : (await import('./commands/accounts.ts')).inviteList,
       ),
     )
   group

@@ -594,7 +594,7 @@ function upkeepCommands(weir: Command, io: Io): void {
       run(io, async ({ option }) =>
         option('provider') === undefined
           ? (await import('./commands/doctor.ts')).doctor
-          : (await import('./commands/probe.ts')).probe,
+          : (await import('./commands/doctor.ts')).probe,
       ),
     )
   weir

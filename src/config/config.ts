@@ -21,7 +21,7 @@ export type { Environment } from './read/environment.ts'
 import type { ConfigFault } from './read/draft.ts'
 import type { KeptSettings } from './read/kept.ts'
 
-export { renderFaults } from './check/faults.ts'
+export { renderFaults } from './check.ts'
 export { type ConfigInputs, type LoadedConfig, serviceFile } from './load.ts'
 export { reasonOf } from './read/secrets.ts'
 export type { Config } from './schema.ts'

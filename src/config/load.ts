@@ -2,7 +2,7 @@
 
 import { basename, dirname, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { checkTogether } from './check/checks.ts'
+import { checkTogether, noteIssues } from './check.ts'
 import {
   type ConfigFault,
   type ConfigWarning,
@@ -20,7 +20,6 @@ import {
   readVariables,
   writtenPath,
 } from './read/environment.ts'
-import { noteIssues } from './check/faults.ts'
 import { checkKept, type KeptSettings, readKept, withIdsOfKept } from './read/kept.ts'
 import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './read/secrets.ts'

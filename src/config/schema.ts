@@ -18,11 +18,9 @@ import {
   section,
   whole,
 } from './fields.ts'
-import { hookSettings, maskSettings } from './guards.ts'
-import { alarmSettings, logExportSettings } from './operating.ts'
-import { storeSettings } from './store.ts'
-import { paymentSettings, subscriptionSettings } from './payments.ts'
 import {
+  hookSettings,
+  maskSettings,
   limitSettings,
   mcpSettings,
   providerSchema,
@@ -31,6 +29,9 @@ import {
   streamSettings,
   timeoutSettings,
 } from './serving.ts'
+import { alarmSettings, logExportSettings } from './operating.ts'
+import { storeSettings } from './store.ts'
+import { paymentSettings, subscriptionSettings } from './payments.ts'
 
 const modelPattern = z.string().regex(/^\S{1,200}$/, 'must be a model id, perhaps with stars')
 

@@ -69,6 +69,11 @@ export function baseUrlOf(host: string, port: number): string {
   return `http://${listenAddress(reachable, port)}/v1`
 }
 
+/** Where clients find the gateway: what the operator says, else where it listens. */
+export function publicUrlOf({ server }: Config, port: number): string {
+  return server.public_url ?? baseUrlOf(server.host, port).replace(/\/v1$/, '')
+}
+
 /** Host and port in one. */
 export function listenAddress(host: string, port: number): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`

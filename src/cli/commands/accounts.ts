@@ -1,5 +1,6 @@
 // `weir accounts create|list|show|suspend|resume`
 
+import * as acts from '../../http/admin/acts.ts'
 import {
   type AccountEntry,
   type AccountPage,
@@ -17,7 +18,6 @@ import { formatUsd } from '../../credits/money.ts'
 import { grantMonthly } from '../../credits/monthly-credit.ts'
 import { newcomerAllowances, signInWays } from '../../config/config.ts'
 import { entryView } from '../../http/admin/accounts.ts'
-import * as acts from '../../http/admin/acts.ts'
 import type { AccountView } from '../../http/admin/answers.ts'
 import { recordAct } from '../../http/console/route.ts'
 import { appAccountToken } from '../../payments/apple.ts'
@@ -38,6 +38,9 @@ import type { Store } from '../../store/store.ts'
 import { accountOf, actingOn, withAccount, withNewStore, withStore } from '../with-store.ts'
 import { balanceView, renderBalance } from './credits.ts'
 import { keyView, renderKeys } from './keys.ts'
+import { readFileSync } from 'node:fs'
+import { invitePeople, readList } from '../../http/admin/invitations.ts'
+import { csvLine, plural } from '../../text/csv.ts'
 
 /** Creates an account with its welcome credit. Fails if the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
@@ -343,5 +346,33 @@ function sessionView(session: Session, now: number) {
     created_at: isoTime(session.createdAt),
     expires_at: isoTime(session.expiresAt),
     revoked_at: isoTime(session.revokedAt),
+  }
+}
+
+// `weir accounts invite --file`: people of a list, each with an account, a group and an allowance.
+
+/** Opens accounts for the people of a file; see `invitePeople`. */
+export async function inviteList(context: Context, invocation: Invocation): Promise<void> {
+  const file = invocation.option('file') ?? ''
+  const rows = readList(textOf(file), file)
+  const invited = await withStore(context, async (store) => {
+    const { groups, ledger } = store
+    return invitePeople(actingOn(context, store, { ...acting(context, store).parts, groups, ledger }), rows)
+  })
+  const opened = invited.filter(({ state }) => state === 'opened').length
+  if (!context.json)
+    context.io.err(
+      `${plural(invited.length, 'person', 'people')}, ${opened} of them new. A link works once.\n`,
+    )
+  const lines = invited.map(({ address, name, url, expires_at: ends }) => csvLine([address, name, url, ends]))
+  const text = [csvLine(['address', 'name', 'link', 'expires']), ...lines].join('')
+  print(context, { json: invited, text: text.trimEnd().replaceAll('\r', '') })
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new CommandFailure(`${file} cannot be read: ${(error as Error).message}`)
   }
 }

@@ -3,7 +3,7 @@
 import type { Episode } from '../../notify/alarms.ts'
 import { alarmSender, channelsOf, episodesIn } from '../../serve/gateway/alarms.ts'
 import { mailerIn } from '../../serve/gateway/identity.ts'
-import { publicUrlOf } from '../../serve/gateway/serving.ts'
+import { publicUrlOf } from '../../serve/banner.ts'
 import { CommandFailure, type Context, isoTime, print, table } from '../context.ts'
 import { withStore } from '../with-store.ts'
 

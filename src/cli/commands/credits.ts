@@ -1,5 +1,6 @@
 // `weir credits grant|show`
 
+import * as acts from '../../http/admin/acts.ts'
 import type { Account } from '../../accounts/account.ts'
 import { formatCreditLine, freeIn } from '../../credits/balance.ts'
 import { lifeFault } from '../../credits/calendar.ts'
@@ -15,7 +16,6 @@ import {
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { grantMonthly } from '../../credits/monthly-credit.ts'
 import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
-import * as acts from '../../http/admin/acts.ts'
 import { recordAct } from '../../http/console/route.ts'
 import { csvOf, plural } from '../../text/csv.ts'
 import { escapeHtml } from '../../text/html.ts'

@@ -1,5 +1,6 @@
 // `weir groups create|list|show|set|delete|add|remove|grant|adjust|statement`
 
+import * as acts from '../../http/admin/groups.ts'
 import {
   budgetWindows,
   type Group,
@@ -10,7 +11,6 @@ import {
 } from '../../accounts/group.ts'
 import { monthNamed } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestBalance, parseUsd, type Pico } from '../../credits/money.ts'
-import * as acts from '../../http/admin/groups.ts'
 import type { GroupView, MemberView } from '../../http/console/answers.ts'
 import type { GroupStatementView } from '../../http/payments/answers.ts'
 import { groupStatementOf } from '../../http/payments/group-statements.ts'

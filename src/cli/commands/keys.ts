@@ -1,5 +1,6 @@
 // `weir keys create|list|limit|pause|resume|revoke|rotate`
 
+import * as acts from '../../http/console/keys.ts'
 import {
   type ApiKey,
   type KeyLimits,
@@ -12,7 +13,6 @@ import { isNetwork } from '../../accounts/identity/network.ts'
 import { createManagementKey, managementKeyView, revokeManagementKey } from '../../http/admin/acts.ts'
 import type { ManagementKeyView } from '../../http/admin/answers.ts'
 import type { NewKeyView } from '../../http/console/answers.ts'
-import * as acts from '../../http/console/keys.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, duration, futureDate, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'

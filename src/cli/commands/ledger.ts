@@ -27,6 +27,7 @@ import {
   table,
   usageFault,
 } from '../context.ts'
+import { momentOf, pastDay } from '../values.ts'
 import {
   type ColumnMap,
   FileFault,
@@ -35,7 +36,6 @@ import {
   readUsageExport,
   type UsageExport,
 } from '../usage-export.ts'
-import { momentOf, pastDay } from '../values.ts'
 import { serverIn, withStore } from '../with-store.ts'
 
 /** Checks every invariant of the whole journal or of one day. Fails with the first violation. */

@@ -1,9 +1,9 @@
 // `weir vouchers`: codes that can be redeemed once for credit.
 
+import * as acts from '../../http/payments/admin.ts'
 import { randomBytes } from 'node:crypto'
 import { monthsAfter } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
-import * as acts from '../../http/payments/admin.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import type { Voucher } from '../../payments/vouchers.ts'
 import { productsOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
