@@ -61,7 +61,7 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByRole('link', { name: 'owner@localhost' }).click()
     await page.getByRole('heading', { level: 1, name: 'owner@localhost' }).waitFor()
     await page.goto('/console/credits/top-up')
-    await page.getByLabel('Amount in rupees').fill('500')
+    await page.getByLabel('Amount in INR').fill('500')
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.waitForURL(/hooks\/sim\//)
     expect(seen(visit)).toEqual(clean)

@@ -145,7 +145,7 @@ payments:
     expect(files).toEqual({ usage: 200, credits: 200 })
 
     await page.goto(`${base}/console/credits/top-up`)
-    await page.getByLabel('Amount in rupees').fill('250')
+    await page.getByLabel('Amount in INR').fill('250')
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByRole('heading', { name: /Simulated payment/ }).waitFor()
     await page.getByRole('button', { name: 'Pay', exact: true }).click()

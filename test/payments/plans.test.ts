@@ -269,6 +269,31 @@ describeOnBoth('plans', (open, database) => {
     expect(await broken(store)).toEqual([])
   })
 
+  test('a payment that goes back while its period is granted leaves nothing', async () => {
+    const clock = { now: noon }
+    const store = await open(() => clock.now)
+    const other = shopOver(await store.beside(), clock)
+    await buyAndPay(other, basic)
+    const second = await buyAndPay(other, basic)
+    clock.now = monthsAfter(noon, 1)
+    // Another gateway hears of the refund before this one has noted what it has granted.
+    const ledger = new Proxy(store.ledger, {
+      get(of, name) {
+        const verb = Reflect.get(of, name) as unknown
+        if (typeof verb !== 'function') return verb
+        if (name !== 'grant') return verb.bind(of) as unknown
+        return async (command: Parameters<typeof of.grant>[0]) => {
+          await tell(other, 'back', second, refunded(second, second.amount, 'r1'))
+          return of.grant(command)
+        }
+      },
+    })
+    await shopOver({ ...store, ledger }, clock).plans.sweep(clock.now)
+    expect((await lotsOf(store)).filter(({ remaining }) => remaining > 0n)).toEqual([])
+    expect(await other.plans.periodsOf('anna')).toEqual([])
+    expect(await broken(store)).toEqual([])
+  })
+
   test('another amount, another currency and test mode grant nothing', async () => {
     const clock = { now: noon }
     const store = await open(() => clock.now)

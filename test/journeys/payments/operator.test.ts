@@ -278,6 +278,13 @@ test('a plan opens its models to chats until its payment goes back; keys spend p
     status: 404,
   })
   expect(await ask('sim/premium')).toMatchObject({ status: 200 })
+  const byHand = ['plans', 'grant', '--account', anna.account, '--plan', 'basic', '--id', 'again']
+  for (let again = 0; again < 2; again++)
+    expect(await runJson(weir, ...byHand)).toMatchObject({ plan: 'basic', state: 'coming', credit_usd: '5' })
+  expect(await runJson(weir, 'plans', 'list')).toMatchObject([{ id: 'basic', models: ['sim/premium'] }])
+  expect(await anna.send('GET', '/app/v1/plans')).toMatchObject({
+    json: { data: { periods: [{ state: 'running' }, { state: 'coming' }] } },
+  })
   await sound(weir)
 })
 
