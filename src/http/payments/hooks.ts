@@ -3,8 +3,13 @@
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import { formatMinor } from '../../credits/currency.ts'
-import { type ExternalProcessorId, externalProcessorIds } from '../../payments/top-up.ts'
-import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
+import {
+  type ExternalProcessorId,
+  externalProcessorIds,
+  mayBePaid,
+  type TopUp,
+} from '../../payments/top-up.ts'
+import { simulatedFact } from '../../payments/processors/simulated.ts'
 import { requireSigned, signedJson } from '../../payments/processor.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'
 import { parseQuery } from '../intake/query.ts'
@@ -100,20 +105,21 @@ export const processorHooks: readonly Route[] = externalProcessorIds.map(hookOf)
 
 // The built-in simulator's payment page, in place of a processor's: two buttons and no money.
 
-function pageAt({ payments }: HttpParts, reference: string) {
-  const simulator = payments.processor('sim')
-  const page = simulator instanceof SimulatedProcessor ? simulator.page(reference) : undefined
-  if (!page || !(simulator instanceof SimulatedProcessor))
+/** Throws `not_found` for a page that there is not, or that nothing can be chosen on any more. */
+async function topUpAt({ payments, paymentStore, now }: HttpParts, reference: string): Promise<TopUp> {
+  const isThere = payments.processor('sim') !== undefined
+  const topUp = isThere ? await paymentStore.findByReference('sim', reference) : undefined
+  if (!topUp || (topUp.paymentId === null && !mayBePaid(topUp, now())))
     throw new GatewayError('not_found', { message: 'There is no such page, or its time is over.' })
-  return { simulator, ...page }
+  return topUp
 }
 
 const show: Route = {
   method: 'GET',
   path: '/hooks/sim/:reference',
-  handle: (parts, { params }) => {
+  handle: async (parts, { params }) => {
     const reference = params['reference'] ?? ''
-    const { topUp } = pageAt(parts, reference)
+    const topUp = await topUpAt(parts, reference)
     const text = formatMinor(topUp.amount, topUp.currency)
     // As ISO 4217 has the decimals, which is not always how a currency is usually written.
     const digits = text.includes('.') ? text.length - text.indexOf('.') - 1 : 0
@@ -140,11 +146,9 @@ function choice(kind: 'paid' | 'failed'): Route {
     method: 'POST',
     path: `/hooks/sim/:reference/${kind}`,
     handle: async (parts, { params }) => {
-      const reference = params['reference'] ?? ''
-      const { simulator, topUp, returnTo } = pageAt(parts, reference)
-      simulator.choose(reference, kind, parts.now())
-      await parts.payments.settleTopUp(topUp.id)
-      return redirectTo(returnTo)
+      const topUp = await topUpAt(parts, params['reference'] ?? '')
+      await parts.payments.settleTopUp(topUp.id, { news: simulatedFact(topUp, kind, parts.now()) })
+      return redirectTo(returnTo(parts, topUp.id).page)
     },
   }
 }

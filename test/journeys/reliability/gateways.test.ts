@@ -35,7 +35,10 @@ describeOnPostgres('two gateways on one database', () => {
     fetch(request) {
       const { pathname, search } = new URL(request.url)
       const { origin } = requests++ % 2 === 0 ? one : two
-      return fetch(`${origin}${pathname}${search}`, request)
+      return fetch(new Request(`${origin}${pathname}${search}`, request), {
+        redirect: 'manual',
+        decompress: false,
+      })
     },
   })
   /** What the webhook of alarms was told. */
@@ -139,6 +142,15 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     const browser = await signedIn(both, 'owner@localhost')
     for (const _ of [one, two, one])
       expect((await browser.session()).account).toMatchObject({ email: 'owner@localhost' })
+    const topUp = await browser.post('top-ups', { amount: '500', currency: 'INR' })
+    expect(topUp.status).toBe(201)
+    const { pathname } = new URL(String(topUp.json['url']))
+    for (const { origin } of [one, two]) expect((await fetch(`${origin}${pathname}`)).status).toBe(200)
+    const paid = () => fetch(`${both.origin}${pathname}/paid`, { method: 'POST', redirect: 'manual' })
+    expect([(await paid()).status, (await paid()).status]).toEqual([303, 303])
+    expect((await browser.get(`top-ups/${String(topUp.json['id'])}`)).json).toMatchObject({
+      state: 'credited',
+    })
     expect((await browser.post('sign-out')).status).toBe(200)
     for (const _ of [one, two]) expect((await browser.session()).account).toBeNull()
   })
