@@ -2,7 +2,7 @@
 // or lost, and what operators do to one is done to all.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { creditsOf, postAs, runJson } from '../../support/call-gateway.ts'
 import { type Lab, startLab, until, wordsIn } from '../../chat/lab.ts'
@@ -10,7 +10,7 @@ import { type Provider, startPacedProvider } from '../../chat/paced-provider.ts'
 import { type MockProvider, startMockProvider } from '../../support/mock-provider.ts'
 import { CutProxy } from '../../support/cut-proxy.ts'
 import { authority, describeOnPostgres, emptyDatabase } from '../../support/postgres.ts'
-import { runWeir } from '../../support/run-weir.ts'
+import { runWeir, weirCommand } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
 // Each test waits for several processes.
@@ -82,6 +82,7 @@ const audit = async () => (await lab.weir.command('ledger', 'audit', '--json')).
 const describeOnLinux = process.platform === 'linux' ? describeOnPostgres : () => undefined
 
 describeOnLinux('two processes of one gateway', () => {
+  const home = tempDir('weir-processes-')
   beforeAll(async () => {
     mock = await startMockProvider()
     paced = startPacedProvider(
@@ -89,6 +90,8 @@ describeOnLinux('two processes of one gateway', () => {
       20,
     )
     const url = new URL(await emptyDatabase('processes'))
+    const [program, ...script] = weirCommand
+    copyFileSync(program!, home.join('weir'))
     between = new CutProxy(Number(url.port))
     url.host = `localhost:${between.port}`
     lab = await startLab(
@@ -101,7 +104,7 @@ describeOnLinux('two processes of one gateway', () => {
           ledger: { sweep_ms: 100 },
         },
       },
-      {},
+      { command: [home.join('weir'), ...script] },
     )
   }, 60_000)
   afterAll(async () => {
@@ -110,6 +113,7 @@ describeOnLinux('two processes of one gateway', () => {
     between?.stop()
     await mock.stop()
     paced.stop()
+    home.remove()
   })
 
   test('start as one, and are seen as one', async () => {
@@ -200,6 +204,9 @@ describeOnLinux('two processes of one gateway', () => {
     const before = Number((await creditsOf(lab.weir)).total_used)
     const streams = await begin(12)
     const [first] = served()
+    // An upgrade puts a new program into its place: those that run stay of one version until all are started again.
+    writeFileSync(home.join('newer'), '#!/bin/sh\nexit 3\n', { mode: 0o755 })
+    renameSync(home.join('newer'), home.join('weir'))
     process.kill(first!.pid, 'SIGKILL')
     const endings = await Promise.all(streams.map(endOf))
     expect(new Set(endings)).toEqual(new Set(['whole', 'broken']))
@@ -248,6 +255,16 @@ describeOnLinux('two processes of one gateway', () => {
     await until(() => served().filter(({ pid }) => isAlive(pid)).length === 2, 20_000)
     expect(settles()).toEqual([])
     expect(await audit()).toBe(0)
+  })
+
+  test('one that is told to stop finishes its streams, and is replaced as well', async () => {
+    const before = served().length
+    const streams = await begin(8)
+    const [one] = served().filter(({ pid }) => isAlive(pid))
+    process.kill(one!.pid, 'SIGTERM')
+    expect(new Set(await Promise.all(streams.map(endOf)))).toEqual(new Set(['whole']))
+    await until(() => served().length > before, 20_000)
+    expect(served().at(-1)!.number).toBe(one!.number)
   })
 
   test('a stop finishes the streams of both, and leaves no process behind', async () => {
