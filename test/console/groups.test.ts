@@ -1,7 +1,7 @@
 // An operator makes a group, gives it a budget and credit, and adds a member, who makes a key in it.
 
 import { describe, expect, test } from 'bun:test'
-import { post } from '../support/call-gateway.ts'
+import { post, runJson } from '../support/call-gateway.ts'
 import { browserPath } from '../support/browser.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
@@ -84,7 +84,7 @@ describe.skipIf(browserPath === null)('groups in the console', () => {
     await page.getByRole('button', { name: 'Change ila@example.org' }).click()
     await dialog.getByLabel('Budget, US dollars').fill('7')
     await dialog.getByRole('button', { name: 'Save' }).click()
-    await page.getByRole('row', { name: 'ila@example.org' }).getByText('$7.00').waitFor()
+    await page.getByRole('row', { name: 'ila@example.org' }).getByText('$7.00', { exact: true }).waitFor()
     const address = new URL(page.url()).pathname.replace('/console/', '')
     const faults = [...(await faultsOf(page, address)), ...(await faultsOf(page, 'groups'))]
     await page.goto(`/console/${address}`)
@@ -102,9 +102,18 @@ describe.skipIf(browserPath === null)('groups in the console', () => {
     const visit = await console.visit({ width: 360 })
     await console.signIn(visit.page)
     const name = 'g'.repeat(100)
-    await console.weir.command('groups', 'create', '--name', name, '--budget-usd', '1234567.123456789')
+    const budget = ['--budget-usd', '1234567.123456789']
+    const { id } = await runJson(console.weir, 'groups', 'create', '--name', name, ...budget)
+    const email = `${'w'.repeat(60)}@example.org`
+    await runJson(console.weir, 'accounts', 'invite', '--email', email)
+    await runJson(console.weir, 'groups', 'add', name, '--account', email, '--role', 'admin', ...budget)
     const faults = await faultsOf(visit.page, 'operator/groups')
-    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    const ofMembers = await faultsOf(visit.page, `operator/groups/${String(id)}`)
+    await visit.context.clearCookies()
+    await console.enter(visit.page, email)
+    const ofMember = [...(await faultsOf(visit.page, 'groups')), ...(await faultsOf(visit.page, 'settings'))]
+    const all = [...faults, ...ofMembers, ...ofMember]
+    expect({ all, ...seen(visit) }).toEqual({ all: [], ...clean })
     await visit.context.close()
   }, 60_000)
 })

@@ -190,7 +190,7 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
     expect((await asked()).status).toBe(200)
     await page.getByRole('button', { name: 'Revoke billing job' }).click()
     await dialog.getByRole('button', { name: 'Revoke' }).click()
-    await page.getByText('revoked', { exact: true }).waitFor()
+    await page.getByText('revoked', { exact: true }).filter({ visible: true }).waitFor()
     expect((await asked()).status).toBe(401)
     expect(await accessibilityFaults(page)).toEqual([])
     expect(seen(visit)).toEqual(clean)

@@ -63,7 +63,7 @@ describe.skipIf(browserPath === null)('a new operator', () => {
     await page.getByRole('button', { name: 'Set the credit' }).click()
     await page.getByText('$12.00').first().waitFor()
     await page.getByRole('button', { name: 'Pause robot' }).click()
-    await page.getByRole('row', { name: 'robot' }).getByText('paused').waitFor()
+    await page.getByRole('row', { name: 'robot' }).getByText('paused').filter({ visible: true }).waitFor()
     const address = new URL(page.url()).pathname.replace('/console/', '')
     const faults = await faultsOf(page, address)
     await page.goto(`/console/${address}`)

@@ -6,7 +6,7 @@ import { accessibilityFaults } from './visitor.ts'
 
 const looks = [
   { theme: 'light', width: 1280 },
-  { theme: 'dark', width: 390 },
+  { theme: 'dark', width: 360 },
 ] as const
 
 /** What is wrong with a page in either look: one line each. */
@@ -21,6 +21,14 @@ export async function faultsOf(page: Page, address: string): Promise<readonly st
     const found = [...(await accessibilityFaults(page))]
     const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     if (wider > 0) found.push(`${wider} pixels wider than the screen`)
+    const scrolled = await page
+      .getByRole('group')
+      .evaluateAll((groups) =>
+        groups
+          .filter((group) => group.querySelector(':scope > table') && group.scrollWidth > group.clientWidth)
+          .map((group) => group.getAttribute('aria-label')),
+      )
+    if (width < 640) found.push(...scrolled.map((label) => `the table ${label} scrolls sideways`))
     faults.push(...found.map((fault) => `${address}, ${theme}, ${width}: ${fault}`))
   }
   const errors = await page.getByRole('alert').allInnerTexts()

@@ -70,7 +70,7 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   "reversal.kind.replace('_', ' ')": words('refund, refund failed, dispute open, dispute won, dispute lost'),
   'event.outcome': [['operator/payments.tsx', 'const outcomes:', keyOf]],
   "period.state.replace('_', ' ')": [['operator/payments.tsx', 'const subscriptionTones:', keyOf]],
-  'voucher.state': [['operator/payments.tsx', 'const voucherTones:', keyOf]],
+  'voucher.state': [['operator/vouchers.tsx', 'const voucherTones:', keyOf]],
   name: [
     ['operator/accounts.tsx', 'const accountStates =', lastOf],
     ['operator/installation.tsx', 'const actKinds', valueOf],

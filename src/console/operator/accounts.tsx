@@ -556,34 +556,46 @@ function AccountKeys({ path }: { path: string }) {
       {rows.length > 0 && (
         <Table
           label={t('Keys')}
-          columns={[t('Key'), t('Limit'), t('Last used'), t('State'), rightAligned(t('Actions'))]}
+          columns={[
+            t('Key'),
+            wideOnly(t('Limit')),
+            wideOnly(t('Last used')),
+            wideOnly(t('State')),
+            rightAligned(t('Actions')),
+          ]}
         >
           {rows.map((key) => (
             <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
-              <td className="min-w-40">
+              <td className={`sm:min-w-40 ${firstOnPhones}`}>
                 <KeyName keyRow={key} />
+                <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+                  <KeyState keyRow={key} />
+                  <Time at={key.last_used_at} none={t('never')} />
+                </span>
               </td>
-              <td className="whitespace-nowrap">
+              <td className={`${notOnPhones} whitespace-nowrap`}>
                 <KeyLimit keyRow={key} />
               </td>
-              <td>
+              <td className={notOnPhones}>
                 <Time at={key.last_used_at} none={t('never')} />
               </td>
-              <td className="whitespace-nowrap">
+              <td className={`${notOnPhones} whitespace-nowrap`}>
                 <KeyState keyRow={key} />
               </td>
-              <td className="whitespace-nowrap text-right">
-                <PauseButton keyRow={key} path={`${path}/keys`} operator onDone={() => list.refetch()} />{' '}
-                {(key.state === 'active' || key.state === 'paused') && (
-                  <RevokeButton
-                    name={key.name}
-                    consequence={t(
-                      'Calls with …{last4} are refused from then on, and nothing brings the key back.',
-                      { last4: key.last4 },
-                    )}
-                    revoke={() => remove(key)}
-                  />
-                )}
+              <td>
+                <div className="flex justify-end gap-1 max-sm:grid max-sm:w-max">
+                  <PauseButton keyRow={key} path={`${path}/keys`} operator onDone={() => list.refetch()} />
+                  {(key.state === 'active' || key.state === 'paused') && (
+                    <RevokeButton
+                      name={key.name}
+                      consequence={t(
+                        'Calls with …{last4} are refused from then on, and nothing brings the key back.',
+                        { last4: key.last4 },
+                      )}
+                      revoke={() => remove(key)}
+                    />
+                  )}
+                </div>
               </td>
             </tr>
           ))}

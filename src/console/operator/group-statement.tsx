@@ -7,7 +7,7 @@ import { addressOf } from '../api/address.ts'
 import { call } from '../api/call.ts'
 import { countOf, monthName, t, usd } from '../strings/text.ts'
 import { Choice, Empty, Section } from '../ui/kit.tsx'
-import { numeric, QueryState, Table } from '../ui/table.tsx'
+import { firstOnPhones, numeric, QueryState, Table } from '../ui/table.tsx'
 
 /** How many months back can be chosen. */
 const months = 12
@@ -63,7 +63,7 @@ function Spending({ statement: { spent, people, credit } }: { statement: GroupSt
       <Table label={t('Statement')} columns={[t('Person'), numeric(t('Calls')), numeric(t('Cost'))]}>
         {people.map(({ id, label, calls, charged_usd: charged }) => (
           <tr key={id}>
-            <td>{label ?? id ?? t('all others')}</td>
+            <td className={`break-words ${firstOnPhones}`}>{label ?? id ?? t('all others')}</td>
             <td className="num">{calls}</td>
             <td className="num">{usd(charged)}</td>
           </tr>

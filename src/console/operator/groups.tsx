@@ -21,7 +21,7 @@ import {
   TextField,
   textOf,
 } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, Table } from '../ui/table.tsx'
+import { firstOnPhones, notOnPhones, numeric, Older, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import { GroupStatement } from './group-statement.tsx'
 
 export function Groups() {
@@ -54,21 +54,41 @@ export function Groups() {
       {rows.length > 0 && (
         <Table
           label={t('Groups')}
-          columns={[t('Name'), t('Stands in'), t('Budget'), numeric(t('Spent')), numeric(t('Reserved'))]}
+          columns={[
+            t('Name'),
+            wideOnly(t('Stands in')),
+            wideOnly(t('Budget')),
+            numeric(t('Spent')),
+            wideOnly(numeric(t('Reserved'))),
+          ]}
         >
           {rows.map((group) => (
             <tr key={group.id}>
-              <td>
+              <td className={firstOnPhones}>
                 <Link href={`/operator/groups/${group.id}`} className="text-accent underline break-words">
                   {group.name}
                 </Link>
+                {group.parent !== null && (
+                  <span className="block text-[12.5px] break-words text-muted sm:hidden">
+                    {t('in {group}', { group: names.get(group.parent) ?? group.parent })}
+                  </span>
+                )}
               </td>
-              <td>{group.parent === null ? '–' : (names.get(group.parent) ?? group.parent)}</td>
-              <td>
+              <td className={notOnPhones}>
+                {group.parent === null ? '–' : (names.get(group.parent) ?? group.parent)}
+              </td>
+              <td className={notOnPhones}>
                 <Budget limit={group.budget_usd} spent={group.spent_usd} window={group.budget_window} />
               </td>
-              <td className="num">{usd(group.spent_usd)}</td>
-              <td className="num">{usd(group.reserved_usd)}</td>
+              <td className="num">
+                {usd(group.spent_usd)}
+                {group.budget_usd !== null && (
+                  <span className="block text-[12.5px] text-muted sm:hidden">
+                    {t('of {limit}', { limit: usd(group.budget_usd) })}
+                  </span>
+                )}
+              </td>
+              <td className={`num ${notOnPhones}`}>{usd(group.reserved_usd)}</td>
             </tr>
           ))}
         </Table>

@@ -14,7 +14,16 @@ import type { Page } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
 import { count, countOf, moment, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Button, Code, Empty, Fact, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
-import { Filters, Older, QueryState, Table, useFilters } from '../ui/table.tsx'
+import {
+  Filters,
+  firstOnPhones,
+  notOnPhones,
+  Older,
+  QueryState,
+  Table,
+  useFilters,
+  wideOnly,
+} from '../ui/table.tsx'
 
 export function Overview() {
   const { data, error, isPending, refetch } = useQuery({
@@ -179,19 +188,33 @@ export function Acts() {
       {rows.length > 0 && (
         <Table
           label={t('Audit log')}
-          columns={[t('When'), t('Who'), t('What'), t('Of'), t('Before'), t('After')]}
+          columns={[
+            wideOnly(t('When')),
+            wideOnly(t('Who')),
+            t('What'),
+            wideOnly(t('Of')),
+            wideOnly(t('Before')),
+            t('After'),
+          ]}
         >
           {rows.map((row) => (
             <tr key={row.id} className="align-top">
-              <td className="whitespace-nowrap">{moment(row.at)}</td>
-              <td className="max-w-48 break-words" title={row.operator}>
+              <td className={`${notOnPhones} whitespace-nowrap`}>{moment(row.at)}</td>
+              <td className={`${notOnPhones} max-w-48 break-words`} title={row.operator}>
                 {row.operator_email ?? row.operator}
               </td>
-              <td className="font-medium whitespace-nowrap">{row.what}</td>
-              <td className="max-w-48 break-words">
+              <td className={`font-medium sm:whitespace-nowrap ${firstOnPhones}`}>
+                <span className="break-words">{row.what}</span>
+                <span className="block text-[12.5px] font-normal break-words text-muted sm:hidden">
+                  <ActSubject act={row} />
+                  <span className="block">{row.operator_email ?? row.operator}</span>
+                  <span className="block">{moment(row.at)}</span>
+                </span>
+              </td>
+              <td className={`${notOnPhones} max-w-48 break-words`}>
                 <ActSubject act={row} />
               </td>
-              <State of={row.before} beside={row.after} />
+              <State of={row.before} beside={row.after} wide />
               <State of={row.after} beside={row.before} />
             </tr>
           ))}
@@ -221,13 +244,13 @@ function ActSubject({ act: { what, subject, subject_email: email } }: { act: Act
 }
 
 /** The fields that differ between two states, one per line. */
-function State({ of, beside }: { of: unknown; beside: unknown }) {
+function State({ of, beside, wide = false }: { of: unknown; beside: unknown; wide?: boolean }) {
   const [fields, others] = [fieldsOf(of), fieldsOf(beside)]
   const shown = Object.entries(fields).filter(
     ([name, value]) => value !== null && JSON.stringify(value) !== JSON.stringify(others[name]),
   )
   return (
-    <td className="max-w-72 min-w-40 text-[12px] break-words">
+    <td className={`max-w-72 text-[12px] break-words sm:min-w-40 ${wide ? notOnPhones : 'max-sm:max-w-36'}`}>
       {shown.length === 0
         ? '–'
         : shown.map(([name, value]) => (
@@ -361,7 +384,7 @@ function Unsold({ rows }: { rows: CatalogView['unpriced'] }) {
           <Table label={t('Known, but not offered')} columns={[t('Model'), t('Why')]}>
             {shown.map(({ id, reason }) => (
               <tr key={id}>
-                <td className="font-mono text-[12.5px]">{id}</td>
+                <td className={`font-mono text-[12.5px] break-all ${firstOnPhones}`}>{id}</td>
                 <td>{reason}</td>
               </tr>
             ))}
@@ -475,14 +498,17 @@ export function OperatorSettings() {
 
 function Settings({ rows }: { rows: readonly Setting[] }) {
   return (
-    <Table label={t('Settings')} columns={[t('Setting'), t('Value'), t('From')]}>
+    <Table label={t('Settings')} columns={[t('Setting'), wideOnly(t('Value')), t('From')]}>
       {rows.map(({ path, value, origin, env }) => (
         <tr key={path} className="align-top">
-          <td>
-            <span className="font-mono text-[12.5px]">{path}</span>
-            <span className="block font-mono text-[11.5px] text-muted">{env}</span>
+          <td className={firstOnPhones}>
+            <span className="font-mono text-[12.5px] break-words">{path}</span>
+            <span className="block font-mono text-[11.5px] break-all text-muted">{env}</span>
+            <span className="block font-mono text-[12.5px] break-words sm:hidden">{valueText(value)}</span>
           </td>
-          <td className="max-w-96 font-mono text-[12.5px] break-words">{valueText(value)}</td>
+          <td className={`${notOnPhones} max-w-96 font-mono text-[12.5px] break-words`}>
+            {valueText(value)}
+          </td>
           <td>
             {origin === 'default' ? (
               <span className="text-muted">{t('default')}</span>

@@ -20,7 +20,7 @@ import {
   Time,
 } from '../ui/kit.tsx'
 import { elevate } from '../session/credentials.tsx'
-import { QueryState, Table } from '../ui/table.tsx'
+import { firstOnPhones, notOnPhones, QueryState, Table, wideOnly } from '../ui/table.tsx'
 
 const queryKey = ['admin', 'management-keys']
 
@@ -61,23 +61,36 @@ export function ManagementKeys() {
       {data && data.length > 0 && (
         <Table
           label={t('Management keys')}
-          columns={[t('Name'), t('State'), t('Made'), t('Expires'), t('From networks'), t('Act')]}
+          columns={[
+            t('Name'),
+            wideOnly(t('State')),
+            wideOnly(t('Made')),
+            wideOnly(t('Expires')),
+            wideOnly(t('From networks')),
+            t('Act'),
+          ]}
         >
           {data.map((key) => (
             <tr key={key.id}>
-              <td>
+              <td className={firstOnPhones}>
                 <span className="break-words">{key.name}</span>{' '}
                 <span className="font-mono text-[12px] text-muted">…{key.last4}</span>{' '}
                 {key.scope === 'scim' && <Badge>{t('provisioning')}</Badge>}
+                <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+                  <Badge tone={tones[key.state]}>{t(key.state)}</Badge>
+                  <Time at={key.created_at} />
+                </span>
               </td>
-              <td>
+              <td className={notOnPhones}>
                 <Badge tone={tones[key.state]}>{t(key.state)}</Badge>
               </td>
-              <td>
+              <td className={notOnPhones}>
                 <Time at={key.created_at} />
               </td>
-              <td>{key.expires_at === null ? t('never') : day(key.expires_at)}</td>
-              <td className="font-mono text-[12.5px]">{key.networks?.join(', ') ?? t('any')}</td>
+              <td className={notOnPhones}>{key.expires_at === null ? t('never') : day(key.expires_at)}</td>
+              <td className={`font-mono text-[12.5px] ${notOnPhones}`}>
+                {key.networks?.join(', ') ?? t('any')}
+              </td>
               <td>
                 {key.state === 'active' && (
                   <RevokeButton

@@ -7,7 +7,7 @@ import type { KeptConfigurationView } from '../../http/admin/answers.ts'
 import { ExplainDialog } from '../pages/models.tsx'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Choice, PageHead, Section, TextField, textOf } from '../ui/kit.tsx'
-import { QueryState, Table } from '../ui/table.tsx'
+import { firstOnPhones, notOnPhones, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import {
   ChangeDialog,
   isWrittenElsewhere,
@@ -288,12 +288,18 @@ function Aliases({ config, onOpen }: PartProps) {
       {config.aliases.length === 0 ? (
         <p className="text-muted">{t('None. Such a name stands for one model or route.')}</p>
       ) : (
-        <Table label={t('Other names')} columns={[t('Name'), t('Stands for'), t('From'), t('Actions')]}>
+        <Table
+          label={t('Other names')}
+          columns={[t('Name'), wideOnly(t('Stands for')), wideOnly(t('From')), t('Actions')]}
+        >
           {config.aliases.map((alias) => (
             <tr key={alias.name}>
-              <td className="font-mono text-[12.5px]">{alias.name}</td>
-              <td className="font-mono text-[12.5px]">{alias.to}</td>
-              <td>
+              <td className={`font-mono text-[12.5px] wrap-anywhere ${firstOnPhones}`}>
+                {alias.name}
+                <span className="block text-muted sm:hidden">{alias.to}</span>
+              </td>
+              <td className={`font-mono text-[12.5px] ${notOnPhones}`}>{alias.to}</td>
+              <td className={notOnPhones}>
                 <Origin {...alias} />
               </td>
               <td>
@@ -330,18 +336,18 @@ function Entries({ config, onOpen }: PartProps) {
       ) : (
         <Table
           label={t('Models of your own')}
-          columns={[t('Model'), t('What it sets'), t('From'), t('Actions')]}
+          columns={[t('Model'), wideOnly(t('What it sets')), wideOnly(t('From')), t('Actions')]}
         >
           {entries.map((entry, at) => (
             <tr key={at} className="align-top">
-              <td className="font-mono text-[12.5px]">{entry.id}</td>
-              <td className="min-w-48 font-mono text-[12px] wrap-anywhere">
-                {Object.entries(entry.entry)
-                  .filter(([name]) => name !== 'id')
-                  .map(([name, value]) => `${name}: ${shownValue(value)}`)
-                  .join(', ')}
+              <td className={`font-mono text-[12.5px] wrap-anywhere ${firstOnPhones}`}>
+                {entry.id}
+                <span className="block text-[12px] text-muted sm:hidden">{whatIsSet(entry)}</span>
               </td>
-              <td>
+              <td className={`min-w-48 font-mono text-[12px] wrap-anywhere ${notOnPhones}`}>
+                {whatIsSet(entry)}
+              </td>
+              <td className={notOnPhones}>
                 <Origin {...entry} />
               </td>
               <td>
@@ -355,6 +361,13 @@ function Entries({ config, onOpen }: PartProps) {
       )}
     </Section>
   )
+}
+
+function whatIsSet({ entry }: KeptConfigurationView['models'][number]): string {
+  return Object.entries(entry)
+    .filter(([name]) => name !== 'id')
+    .map(([name, value]) => `${name}: ${shownValue(value)}`)
+    .join(', ')
 }
 
 const offerSettings = ['catalog.offer', 'catalog.hide', 'catalog.bare_names'] as const

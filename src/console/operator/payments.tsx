@@ -6,13 +6,11 @@ import { Link, useLocation, useParams } from 'wouter'
 import type { AccountView } from '../../http/admin/answers.ts'
 import type { Page } from '../../http/console/answers.ts'
 import type {
-  NewVoucherView,
   PaymentEventView,
   PeriodView,
   SubscriptionsView,
   TopUpDetailView,
   TopUpOfOperatorView,
-  VoucherView,
 } from '../../http/payments/answers.ts'
 import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { TopUpTable } from '../pages/payments.tsx'
@@ -31,15 +29,24 @@ import {
   Loading,
   Note,
   PageHead,
-  RevokeButton,
   Section,
-  ShownOnce,
   TextField,
   textOf,
   Time,
   useAct,
 } from '../ui/kit.tsx'
-import { Filters, numeric, Older, QueryState, screenReaderOnly, Table, useFilters } from '../ui/table.tsx'
+import {
+  Filters,
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  screenReaderOnly,
+  Table,
+  useFilters,
+  wideOnly,
+} from '../ui/table.tsx'
 
 const parts = [
   ['/operator/payments', 'Top-ups'],
@@ -198,20 +205,41 @@ function EventTable({ events }: { events: readonly PaymentEventView[] }) {
   return (
     <Table
       label={t('Messages')}
-      columns={[t('When'), t('Type'), t('Outcome'), t('Top-up'), t('Payment'), t('Id')]}
+      columns={[
+        wideOnly(t('When')),
+        t('Type'),
+        t('Outcome'),
+        wideOnly(t('Top-up')),
+        wideOnly(t('Payment')),
+        wideOnly(t('Id')),
+      ]}
     >
       {events.map((event) => (
         <tr key={`${event.processor} ${event.id}`}>
-          <td>
+          <td className={notOnPhones}>
             <Time at={event.at} />
           </td>
-          <td className="font-mono text-[12px] whitespace-nowrap">
-            {event.processor} {event.type}
+          <td className={`font-mono text-[12px] sm:whitespace-nowrap ${firstOnPhones}`}>
+            <span className="break-words">
+              {event.processor} {event.type}
+            </span>
+            <span className="block text-muted sm:hidden">
+              {event.top_up !== null && (
+                <Link
+                  href={`/operator/payments/${event.top_up}`}
+                  className="block text-accent underline break-all"
+                >
+                  {event.top_up}
+                </Link>
+              )}
+              <span className="block break-all">{event.payment_id}</span>
+              <Time at={event.at} />
+            </span>
           </td>
           <td>
             <Badge tone={outcomes[event.outcome]}>{t(event.outcome)}</Badge>
           </td>
-          <td className="font-mono text-[12px] whitespace-nowrap">
+          <td className={`font-mono text-[12px] whitespace-nowrap ${notOnPhones}`}>
             {event.top_up === null ? (
               '–'
             ) : (
@@ -220,8 +248,10 @@ function EventTable({ events }: { events: readonly PaymentEventView[] }) {
               </Link>
             )}
           </td>
-          <td className="font-mono text-[12px] whitespace-nowrap">{event.payment_id ?? '–'}</td>
-          <td className="font-mono text-[12px] whitespace-nowrap">{event.id}</td>
+          <td className={`font-mono text-[12px] whitespace-nowrap ${notOnPhones}`}>
+            {event.payment_id ?? '–'}
+          </td>
+          <td className={`font-mono text-[12px] whitespace-nowrap ${notOnPhones}`}>{event.id}</td>
         </tr>
       ))}
     </Table>
@@ -338,20 +368,34 @@ function Reversals({ topUp }: { topUp: TopUpDetailView }) {
     <Section title={t('Taken back')}>
       <Table
         label={t('Taken back')}
-        columns={[t('When'), t('What'), t('Id'), numeric(t('Amount')), numeric(t('Credit')), t('Ledger')]}
+        columns={[
+          wideOnly(t('When')),
+          t('What'),
+          wideOnly(t('Id')),
+          numeric(t('Amount')),
+          wideOnly(numeric(t('Credit'))),
+          wideOnly(t('Ledger')),
+        ]}
       >
         {topUp.reversals.map((reversal) => (
           <tr key={reversal.id}>
-            <td>
+            <td className={notOnPhones}>
               <Time at={reversal.at} />
             </td>
-            <td>
+            <td className={firstOnPhones}>
               <Badge tone="warn">{t(reversal.kind.replace('_', ' '))}</Badge>
+              <span className="mt-0.5 block text-[12.5px] text-muted sm:hidden">
+                {reversal.booked ? t('booked') : t('to be booked')}, <Time at={reversal.at} />
+                <span className="block font-mono text-[12px] break-all">{reversal.id}</span>
+              </span>
             </td>
-            <td className="font-mono text-[12px]">{reversal.id}</td>
-            <td className="num">{money(reversal.amount, topUp.currency)}</td>
-            <td className="num">{usd(reversal.credit_usd)}</td>
-            <td>{reversal.booked ? t('booked') : t('to be booked')}</td>
+            <td className={`font-mono text-[12px] ${notOnPhones}`}>{reversal.id}</td>
+            <td className="num">
+              {money(reversal.amount, topUp.currency)}
+              <span className="block text-[12.5px] text-muted sm:hidden">{usd(reversal.credit_usd)}</span>
+            </td>
+            <td className={`num ${notOnPhones}`}>{usd(reversal.credit_usd)}</td>
+            <td className={notOnPhones}>{reversal.booked ? t('booked') : t('to be booked')}</td>
           </tr>
         ))}
       </Table>
@@ -437,29 +481,39 @@ export function Subscriptions() {
           label={t('Subscriptions')}
           columns={[
             t('Subscription'),
-            t('State'),
-            t('Account'),
-            t('Product'),
-            t('From'),
-            t('To'),
+            wideOnly(t('State')),
+            wideOnly(t('Account')),
+            wideOnly(t('Product')),
+            wideOnly(t('From')),
+            wideOnly(t('To')),
             numeric(t('Credit')),
             screenReaderOnly(t('Actions')),
           ]}
         >
           {periods.map((period) => (
             <tr key={`${period.source} ${period.subscription} ${period.product} ${period.from} ${period.to}`}>
-              <td className="font-mono text-[12px]">
-                {period.source} {period.subscription}
+              <td className={firstOnPhones}>
+                <span className="font-mono text-[12px] break-all">
+                  {period.source} {period.subscription}
+                </span>
+                <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+                  <Badge tone={subscriptionTones[period.state]}>{t(period.state.replace('_', ' '))}</Badge>
+                  <AccountLink id={period.account} />
+                  <span>{period.product}</span>
+                  <span>
+                    {day(period.from)} – {day(period.to)}
+                  </span>
+                </span>
               </td>
-              <td>
+              <td className={notOnPhones}>
                 <Badge tone={subscriptionTones[period.state]}>{t(period.state.replace('_', ' '))}</Badge>
               </td>
-              <td>
+              <td className={notOnPhones}>
                 <AccountLink id={period.account} />
               </td>
-              <td>{period.product}</td>
-              <td className="whitespace-nowrap">{day(period.from)}</td>
-              <td className="whitespace-nowrap">{day(period.to)}</td>
+              <td className={notOnPhones}>{period.product}</td>
+              <td className={`whitespace-nowrap ${notOnPhones}`}>{day(period.from)}</td>
+              <td className={`whitespace-nowrap ${notOnPhones}`}>{day(period.to)}</td>
               <td className="num">{usd(period.credit_usd)}</td>
               <td className="text-right">
                 {(period.state === 'active' || period.state === 'grace') && (
@@ -622,138 +676,6 @@ function Ending({ period, onClose }: { period: PeriodView; onClose: () => void }
           </Button>
         </div>
       </div>
-    </Dialog>
-  )
-}
-
-// Vouchers: made, shown once, revoked.
-
-const queryKey = ['admin', 'vouchers']
-
-const voucherTones: Readonly<Record<VoucherView['state'], 'good' | 'plain' | 'warn'>> = {
-  valid: 'good',
-  redeemed: 'plain',
-  revoked: 'warn',
-  expired: 'warn',
-}
-
-export function Vouchers() {
-  const client = useQueryClient()
-  const [making, setMaking] = useState(false)
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey,
-    queryFn: async () => (await call<{ data: readonly VoucherView[] }>('GET', 'admin/vouchers')).data,
-  })
-  const revoke = async (id: string) => {
-    await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
-    await client.invalidateQueries({ queryKey })
-  }
-  return (
-    <>
-      <PaymentsHead>
-        <Button look="primary" onClick={() => setMaking(true)}>
-          {t('Make vouchers')}
-        </Button>
-      </PaymentsHead>
-      <QueryState query={{ error, isPending, refetch }} />
-      {data?.length === 0 && (
-        <Empty title={t('There are no vouchers.')}>
-          <p>{t('A voucher is a code that becomes purchased credit once, without any processor.')}</p>
-        </Empty>
-      )}
-      {data && data.length > 0 && (
-        <Table
-          label={t('Vouchers')}
-          columns={[
-            t('Voucher'),
-            t('State'),
-            numeric(t('Credit')),
-            t('Expires'),
-            t('Redeemed by'),
-            t('Note'),
-            screenReaderOnly(t('Actions')),
-          ]}
-        >
-          {data.map((voucher) => (
-            <tr key={voucher.id}>
-              <td className="font-mono text-[12px]">{voucher.id}</td>
-              <td>
-                <Badge tone={voucherTones[voucher.state]}>{t(voucher.state)}</Badge>
-              </td>
-              <td className="num">{usd(voucher.credit_usd)}</td>
-              <td className="whitespace-nowrap">
-                {voucher.expires_at === null ? t('never') : day(voucher.expires_at)}
-              </td>
-              <td>{voucher.account === null ? '–' : <AccountLink id={voucher.account} />}</td>
-              <td>{voucher.note}</td>
-              <td className="text-right">
-                {voucher.state === 'valid' && (
-                  <RevokeButton
-                    name={voucher.id}
-                    consequence={t('Nobody can redeem it from then on, and nothing brings the voucher back.')}
-                    revoke={() => revoke(voucher.id)}
-                  />
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {making && <Making onClose={() => setMaking(false)} />}
-    </>
-  )
-}
-
-/** The codes are only in this dialog's state and are lost when it closes. */
-function Making({ onClose }: { onClose: () => void }) {
-  const client = useQueryClient()
-  // If the answer was lost, the same request is sent again with this id and makes no second batch.
-  const [id] = useState(() => newId())
-  const [codes, setCodes] = useState<readonly string[] | null>(null)
-  const make = async (given: FormData) => {
-    const until = textOf(given, 'expires_at')
-    const body = {
-      id,
-      usd: textOf(given, 'usd') ?? '',
-      count: Number(textOf(given, 'count') ?? '1'),
-      note: textOf(given, 'note') ?? '',
-      ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
-    }
-    try {
-      const { data } = await elevate(() =>
-        call<{ data: readonly NewVoucherView[] }>('POST', 'admin/vouchers', body),
-      )
-      setCodes(data.map(({ code }) => code))
-    } finally {
-      // Also after an error: they may have been made, and only the answer was lost.
-      void client.invalidateQueries({ queryKey })
-    }
-  }
-  if (codes !== null)
-    return (
-      <ShownOnce
-        title={t('Vouchers')}
-        warning={t('This is the only time that the codes are shown.')}
-        secret={codes.join('\n')}
-        label={t('Codes')}
-        done={t('I have stored the codes')}
-        onClose={onClose}
-      />
-    )
-  return (
-    <Dialog title={t('Make vouchers')} onClose={onClose}>
-      <ActForm onSubmit={make} action={t('Make them')}>
-        <TextField
-          label={t('US dollars each')}
-          name="usd"
-          inputMode="decimal"
-          pattern="\d{1,7}(\.\d{1,12})?"
-          required
-        />
-        <TextField label={t('How many')} name="count" type="number" min={1} max={1000} defaultValue={1} />
-        <TextField label={t('Expires')} name="expires_at" type="date" hint={t('Empty: never.')} />
-        <TextField label={t('Note')} name="note" maxLength={500} />
-      </ActForm>
     </Dialog>
   )
 }

@@ -191,7 +191,10 @@ export function AnyRequest() {
           {t('All calls')}
         </Link>
         {data?.account && (
-          <Link href={`/operator/accounts/${data.account}`} className="text-accent underline">
+          <Link
+            href={`/operator/accounts/${data.account}`}
+            className="text-accent underline min-w-0 break-words"
+          >
             {data.account_email ?? data.account}
           </Link>
         )}

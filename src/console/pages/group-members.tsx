@@ -8,7 +8,16 @@ import { call } from '../api/call.ts'
 import { elevate } from '../session/credentials.tsx'
 import { t, usd } from '../strings/text.ts'
 import { ActForm, Button, Choice, Dialog, Empty, Section, TextField, textOf } from '../ui/kit.tsx'
-import { numeric, Older, QueryState, rightAligned, Table } from '../ui/table.tsx'
+import {
+  firstOnPhones,
+  notOnPhones,
+  numeric,
+  Older,
+  QueryState,
+  rightAligned,
+  Table,
+  wideOnly,
+} from '../ui/table.tsx'
 
 const windowNames: Readonly<Record<GroupView['budget_window'], string>> = {
   day: '{limit} a day',
@@ -90,34 +99,50 @@ export function Members({ path, known, self }: MembersProps) {
           label={t('Members')}
           columns={[
             t('E-mail'),
-            t('Role'),
-            numeric(t('Budget')),
-            numeric(t('Spent')),
+            wideOnly(t('Role')),
+            wideOnly(numeric(t('Budget'))),
+            wideOnly(numeric(t('Spent'))),
             rightAligned(t('Act')),
           ]}
         >
           {rows.map((member) => (
             <tr key={member.account}>
-              <td>
+              <td className={firstOnPhones}>
                 {known === 'admin' ? (
                   <Link
                     href={`/operator/accounts/${member.account}`}
-                    className="text-accent underline break-words"
+                    className="block truncate text-accent underline"
+                    title={member.email}
                   >
                     {member.email}
                   </Link>
                 ) : (
-                  <span className="break-words">{member.email}</span>
+                  <span className="block truncate" title={member.email}>
+                    {member.email}
+                  </span>
                 )}
+                <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+                  <span>{t(member.role)}</span>
+                  <span className="tabular-nums">
+                    {member.limit_usd === null
+                      ? t('{amount} spent', { amount: usd(member.spent_usd) })
+                      : t('{spent} of {limit}', {
+                          spent: usd(member.spent_usd),
+                          limit: usd(member.limit_usd),
+                        })}
+                  </span>
+                </span>
               </td>
-              <td>{t(member.role)}</td>
-              <td className="num">{member.limit_usd === null ? t('none') : usd(member.limit_usd)}</td>
-              <td className="num">{usd(member.spent_usd)}</td>
-              <td className="text-right whitespace-nowrap">
+              <td className={notOnPhones}>{t(member.role)}</td>
+              <td className={`num ${notOnPhones}`}>
+                {member.limit_usd === null ? t('none') : usd(member.limit_usd)}
+              </td>
+              <td className={`num ${notOnPhones}`}>{usd(member.spent_usd)}</td>
+              <td className="text-right sm:whitespace-nowrap">
                 {member.account === self ? (
                   <span className="text-muted">{t('you')}</span>
                 ) : (
-                  <>
+                  <div className="flex justify-end gap-1 max-sm:grid max-sm:w-max">
                     <Button
                       small
                       look="quiet"
@@ -125,7 +150,7 @@ export function Members({ path, known, self }: MembersProps) {
                       onClick={() => setOpen({ kind: 'change', member })}
                     >
                       {t('Change')}
-                    </Button>{' '}
+                    </Button>
                     <Button
                       small
                       look="danger"
@@ -134,7 +159,7 @@ export function Members({ path, known, self }: MembersProps) {
                     >
                       {t('Remove')}
                     </Button>
-                  </>
+                  </div>
                 )}
               </td>
             </tr>

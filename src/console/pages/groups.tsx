@@ -6,7 +6,7 @@ import type { AdministeredGroupView, OwnGroupView } from '../../http/console/ans
 import { call, useSession } from '../api/call.ts'
 import { moment, t, usd } from '../strings/text.ts'
 import { Empty, Fact, Failure, Loading, PageHead, Section } from '../ui/kit.tsx'
-import { numeric, QueryState, Table } from '../ui/table.tsx'
+import { firstOnPhones, notOnPhones, numeric, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import { Budget, Members } from './group-members.tsx'
 
 export function MyGroups() {
@@ -27,15 +27,15 @@ export function MyGroups() {
           label={t('My groups')}
           columns={[
             t('Name'),
-            t('Role'),
+            wideOnly(t('Role')),
             numeric(t('Spent by you')),
-            numeric(t('Your budget')),
-            t('Begins anew'),
+            wideOnly(numeric(t('Your budget'))),
+            wideOnly(t('Begins anew')),
           ]}
         >
           {groups.data.map((group) => (
             <tr key={group.id}>
-              <td>
+              <td className={firstOnPhones}>
                 {group.role === 'admin' ? (
                   <Link href={`/groups/${group.id}`} className="text-accent underline break-words">
                     {group.name}
@@ -43,11 +43,28 @@ export function MyGroups() {
                 ) : (
                   <span className="break-words">{group.name}</span>
                 )}
+                <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+                  <span>{t(group.role)}</span>
+                  {group.resets_at !== null && (
+                    <span>{t('anew {time}', { time: moment(group.resets_at) })}</span>
+                  )}
+                </span>
               </td>
-              <td>{t(group.role)}</td>
-              <td className="num">{usd(group.spent_usd)}</td>
-              <td className="num">{group.limit_usd === null ? t('none') : usd(group.limit_usd)}</td>
-              <td>{group.resets_at === null ? t('never') : moment(group.resets_at)}</td>
+              <td className={notOnPhones}>{t(group.role)}</td>
+              <td className="num">
+                {usd(group.spent_usd)}
+                {group.limit_usd !== null && (
+                  <span className="block text-[12.5px] text-muted sm:hidden">
+                    {t('of {limit}', { limit: usd(group.limit_usd) })}
+                  </span>
+                )}
+              </td>
+              <td className={`num ${notOnPhones}`}>
+                {group.limit_usd === null ? t('none') : usd(group.limit_usd)}
+              </td>
+              <td className={notOnPhones}>
+                {group.resets_at === null ? t('never') : moment(group.resets_at)}
+              </td>
             </tr>
           ))}
         </Table>

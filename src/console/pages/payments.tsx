@@ -286,7 +286,7 @@ export function Statements({ path, page, back, since }: Place) {
   return (
     <>
       <p className="mb-2 text-[13px] print:hidden">
-        <Link href={back.href} className="text-accent underline">
+        <Link href={back.href} className="min-w-0 text-accent underline break-words">
           {back.name}
         </Link>
       </p>
@@ -342,7 +342,12 @@ function Statement({ statement }: { statement: StatementView }) {
       </header>
       <Table
         label={t('Sums of the month')}
-        columns={[t('US dollars'), numeric(t('Credit')), numeric(t('Owed')), numeric(t('Balance'))]}
+        columns={[
+          t('US dollars'),
+          numeric(t('Credit')),
+          wideOnly(numeric(t('Owed'))),
+          wideOnly(numeric(t('Balance'))),
+        ]}
       >
         <SumRow name={t('Opening')} sum={opening} strong />
         {totals.map((total) => (
@@ -385,12 +390,19 @@ function SumRow({
 }) {
   return (
     <tr className={strong ? 'font-semibold' : ''}>
-      <th scope="row" className={`min-w-32 ${strong ? 'font-semibold' : 'font-normal'}`}>
+      <th scope="row" className={`sm:min-w-32 ${strong ? 'font-semibold' : 'font-normal'}`}>
         {name}
       </th>
-      <td className="num">{amount(sum.credit)}</td>
-      <td className="num">{amount(sum.owed)}</td>
-      <td className="num">{amount(sum.balance)}</td>
+      <td className="num">
+        {amount(sum.credit)}
+        {Number(sum.owed) !== 0 && (
+          <span className="block text-[12.5px] text-muted sm:hidden">
+            {t('owed {amount}', { amount: usd(sum.owed) })}
+          </span>
+        )}
+      </td>
+      <td className={`num ${notOnPhones}`}>{amount(sum.owed)}</td>
+      <td className={`num ${notOnPhones}`}>{amount(sum.balance)}</td>
     </tr>
   )
 }
@@ -401,27 +413,44 @@ function Receipts({ statement }: { statement: StatementView }) {
       <Table
         label={t('Payments')}
         columns={[
-          t('Day'),
+          wideOnly(t('Day')),
           t('Receipt'),
-          t('Payment'),
+          wideOnly(t('Payment')),
           numeric(t('Paid')),
-          numeric(t('Paid back since')),
-          numeric(t('Credit')),
+          wideOnly(numeric(t('Paid back since'))),
+          wideOnly(numeric(t('Credit'))),
         ]}
       >
         {statement.receipts.map((receipt) => (
           <tr key={receipt.payment_id}>
-            <td className="whitespace-nowrap">{day(receipt.credited_at)}</td>
-            <td className="whitespace-nowrap">{receipt.receipt ?? '–'}</td>
-            <td className="font-mono text-[12px]">
+            <td className={`${notOnPhones} whitespace-nowrap`}>{day(receipt.credited_at)}</td>
+            <td className={`sm:whitespace-nowrap ${firstOnPhones}`}>
+              {receipt.receipt ?? '–'}
+              <span className="block text-[12.5px] text-muted sm:hidden">{day(receipt.credited_at)}</span>
+              {receipt.plan !== null && (
+                <span className="block text-[12.5px] text-muted sm:hidden">{receipt.plan}</span>
+              )}
+              <span className="block font-mono text-[12px] break-all text-muted sm:hidden">
+                {receipt.payment_id}
+              </span>
+            </td>
+            <td className={`${notOnPhones} font-mono text-[12px]`}>
               {receipt.plan !== null && <span className="block font-sans text-[13px]">{receipt.plan}</span>}
               {receipt.payment_id}
             </td>
-            <td className="num">{receipt.amount === null ? '–' : moneyOf(receipt, receipt.amount)}</td>
             <td className="num">
+              {receipt.amount === null ? '–' : moneyOf(receipt, receipt.amount)}
+              <span className="block text-[12.5px] text-muted sm:hidden">{usd(receipt.credit_usd)}</span>
+              {Number(receipt.refunded ?? 0) > 0 && (
+                <span className="block text-[12.5px] text-muted sm:hidden">
+                  −{moneyOf(receipt, receipt.refunded!)}
+                </span>
+              )}
+            </td>
+            <td className={`num ${notOnPhones}`}>
               {Number(receipt.refunded ?? 0) === 0 ? '–' : moneyOf(receipt, receipt.refunded!)}
             </td>
-            <td className="num">{usd(receipt.credit_usd)}</td>
+            <td className={`num ${notOnPhones}`}>{usd(receipt.credit_usd)}</td>
           </tr>
         ))}
       </Table>
@@ -440,21 +469,34 @@ function Days({ statement }: { statement: StatementView }) {
         label={t('By day')}
         columns={[
           t('Day'),
-          t('What'),
-          t('Pool'),
-          numeric(t('Entries')),
+          wideOnly(t('What')),
+          wideOnly(t('Pool')),
+          wideOnly(numeric(t('Entries'))),
           numeric(t('Credit')),
-          numeric(t('Owed')),
+          wideOnly(numeric(t('Owed'))),
         ]}
       >
         {statement.days.map((movement) => (
           <tr key={`${movement.day} ${movement.kind} ${movement.pool}`} className="break-inside-avoid">
-            <td className="whitespace-nowrap">{movement.day}</td>
-            <td className="whitespace-nowrap">{t(kindNames[movement.kind])}</td>
-            <td className="whitespace-nowrap">{t(poolNames[movement.pool])}</td>
-            <td className="num">{movement.entries}</td>
-            <td className="num">{amount(movement.credit)}</td>
-            <td className="num">{amount(movement.owed)}</td>
+            <td className={`sm:whitespace-nowrap ${firstOnPhones}`}>
+              {movement.day}
+              <span className="mt-0.5 flex flex-wrap gap-x-2 text-[12.5px] text-muted sm:hidden">
+                <span>{t(kindNames[movement.kind])}</span>
+                <span>{t(poolNames[movement.pool])}</span>
+              </span>
+            </td>
+            <td className={`${notOnPhones} whitespace-nowrap`}>{t(kindNames[movement.kind])}</td>
+            <td className={`${notOnPhones} whitespace-nowrap`}>{t(poolNames[movement.pool])}</td>
+            <td className={`num ${notOnPhones}`}>{movement.entries}</td>
+            <td className="num">
+              {amount(movement.credit)}
+              {Number(movement.owed) !== 0 && (
+                <span className="block text-[12.5px] text-muted sm:hidden">
+                  {t('owed {amount}', { amount: usd(movement.owed) })}
+                </span>
+              )}
+            </td>
+            <td className={`num ${notOnPhones}`}>{amount(movement.owed)}</td>
           </tr>
         ))}
       </Table>

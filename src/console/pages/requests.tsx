@@ -1,7 +1,7 @@
 // Requests and their outcomes, newest first. The filters are in the URL.
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useEffect, useId, useState } from 'react'
+import { type ReactNode, type FormEvent, useEffect, useId, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
 import type { Receipt } from '../../credits/ledger/receipt.ts'
 import type {
@@ -410,45 +410,43 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
     >
       <Table
         label={t('Receipt')}
-        columns={[t('Item'), numeric(t('Quantity')), numeric(t('× rate')), numeric(t('= amount'))]}
+        columns={[
+          t('Item'),
+          wideOnly(numeric(t('Quantity'))),
+          wideOnly(numeric(t('× rate'))),
+          numeric(t('= amount')),
+        ]}
       >
         {receipt.lines.map((line, index) => (
           <tr key={index}>
-            <td>
+            <td className={firstOnPhones}>
               {line.item}
               {rounds > 1 && (
                 <span className="text-muted"> · {t('round {round}', { round: line.round ?? 1 })}</span>
               )}
+              <span className="block text-[12.5px] break-words text-muted tabular-nums sm:hidden">
+                {count(line.quantity)} × {line.rate}
+              </span>
             </td>
-            <td className="num">{count(line.quantity)}</td>
-            <td className="num text-muted">{line.rate}</td>
+            <td className={`num ${notOnPhones}`}>{count(line.quantity)}</td>
+            <td className={`num text-muted ${notOnPhones}`}>{line.rate}</td>
             <td className="num">{line.amount}</td>
           </tr>
         ))}
-        <tr className="font-semibold">
-          <td colSpan={3}>{t('Total')}</td>
-          <td className="num">{receipt.total}</td>
-        </tr>
+        <SumOfReceipt amount={receipt.total} strong>
+          {t('Total')}
+        </SumOfReceipt>
         {receipt.absorbed !== '0' && (
-          <tr>
-            <td colSpan={3}>{t('Paid by the operator')}</td>
-            <td className="num">{receipt.absorbed}</td>
-          </tr>
+          <SumOfReceipt amount={receipt.absorbed}>{t('Paid by the operator')}</SumOfReceipt>
         )}
         {receipt.on_credit !== '0' && (
-          <tr>
-            <td colSpan={3}>{t('Owed, on the credit line')}</td>
-            <td className="num">{receipt.on_credit}</td>
-          </tr>
+          <SumOfReceipt amount={receipt.on_credit}>{t('Owed, on the credit line')}</SumOfReceipt>
         )}
         {receipt.drawn.map(({ pool, lot, amount }) => (
-          <tr key={lot}>
-            <td colSpan={3}>
-              {t('Paid from {pool}', { pool: poolName(pool) })}{' '}
-              <span className="font-mono text-[12px] text-muted">{lot}</span>
-            </td>
-            <td className="num">{amount}</td>
-          </tr>
+          <SumOfReceipt key={lot} amount={amount}>
+            {t('Paid from {pool}', { pool: poolName(pool) })}{' '}
+            <span className="font-mono text-[12px] break-all text-muted">{lot}</span>
+          </SumOfReceipt>
         ))}
       </Table>
       <p className="mt-2 text-[12.5px] text-muted">
@@ -487,23 +485,59 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
   )
 }
 
+/** A row below the lines of a receipt; its amount stands below theirs, on a phone too. */
+function SumOfReceipt({
+  amount,
+  strong = false,
+  children,
+}: {
+  amount: string
+  strong?: boolean
+  children: ReactNode
+}) {
+  return (
+    <tr className={strong ? 'font-semibold' : ''}>
+      <td className={firstOnPhones}>{children}</td>
+      <td className={notOnPhones}>&nbsp;</td>
+      <td className={notOnPhones}>&nbsp;</td>
+      <td className="num">{amount}</td>
+    </tr>
+  )
+}
+
 function Attempts({ receipt }: { receipt: Receipt }) {
   return (
     <Section title={t('Attempts')}>
       <Table
         label={t('Attempts')}
-        columns={[t('Provider'), t('Outcome'), t('Reason'), t('Its id'), numeric(t('Time'))]}
+        columns={[
+          t('Provider'),
+          t('Outcome'),
+          wideOnly(t('Reason')),
+          wideOnly(t('Its id')),
+          numeric(t('Time')),
+        ]}
       >
         {receipt.attempts.map((attempt, index) => (
           <tr key={index}>
-            <td>{attempt.provider}</td>
-            <td className="whitespace-nowrap">
+            <td className={firstOnPhones}>
+              <span className="break-words">{attempt.provider}</span>
+              {attempt.reason && (
+                <span className="block text-[12.5px] break-words text-muted sm:hidden">{attempt.reason}</span>
+              )}
+              {attempt.upstream_id && (
+                <span className="block font-mono text-[12px] break-all text-muted sm:hidden">
+                  {attempt.upstream_id}
+                </span>
+              )}
+            </td>
+            <td className="sm:whitespace-nowrap">
               <Badge tone={attempt.code === null ? 'good' : 'warn'}>
                 {attempt.status ?? ''} {attempt.code ?? attempt.outcome}
               </Badge>
             </td>
-            <td className="max-w-80 break-words text-muted">{attempt.reason ?? '–'}</td>
-            <td className="max-w-48 truncate font-mono text-[12px] text-muted">
+            <td className={`max-w-80 break-words text-muted ${notOnPhones}`}>{attempt.reason ?? '–'}</td>
+            <td className={`max-w-48 truncate font-mono text-[12px] text-muted ${notOnPhones}`}>
               {attempt.upstream_id ?? '–'}
             </td>
             <td className="num">{milliseconds(attempt.ms)}</td>

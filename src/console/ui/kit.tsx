@@ -63,7 +63,7 @@ export function PageHead({
     <header className="mb-5 flex flex-wrap items-start gap-x-4 gap-y-2">
       <div className="min-w-0 flex-[1_1_16rem]">
         <h1 className="text-xl font-semibold tracking-tight break-words">{title}</h1>
-        {about && <p className="mt-0.5 max-w-prose text-muted">{about}</p>}
+        {about && <p className="mt-0.5 max-w-prose break-words text-muted">{about}</p>}
       </div>
       {children && <div className="flex flex-wrap items-center gap-2">{children}</div>}
     </header>
