@@ -217,7 +217,7 @@ export function inAppOnly<Parts>(route: Route<Parts>): Route<Parts> {
 }
 
 async function ofApp(operation: Operation, path: string): Promise<Operation> {
-  const { ofCaller, ofKeyedCall } = await import('./docs/openapi-errors.ts')
+  const { ofCaller, ofKeyedCall } = await import('./docs/operation.ts')
   const ofKeys: ReadonlySet<string> = new Set(ofKeyedCall)
   const shown = operation.path ?? path
   return {

@@ -3,8 +3,17 @@
 import { z } from 'zod'
 import { version } from '../../version.ts'
 import type { Route } from '../route.ts'
-import { errorResponses, errorSchemas, ofAnyRequest, ofBody, ofCaller } from './openapi-errors.ts'
-import { type DescribedSchema, type Operation, type Parameter, tags } from './operation.ts'
+import {
+  type DescribedSchema,
+  errorResponses,
+  errorSchemas,
+  ofAnyRequest,
+  ofBody,
+  ofCaller,
+  type Operation,
+  type Parameter,
+  tags,
+} from './operation.ts'
 import type { ErrorCode } from '../../errors/errors.ts'
 import { adminAnswers } from '../admin/answers.ts'
 import { consoleAnswers } from '../console/answers.ts'

@@ -1,8 +1,7 @@
 // The documentation of top-ups, vouchers and hooks.
 
 import { type ExternalProcessorId, externalProcessors } from '../../payments/top-up.ts'
-import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
-import { data, json, type Operation } from '../docs/operation.ts'
+import { data, json, ofAnyRequest, ofCaller, type Operation } from '../docs/operation.ts'
 import { ownPlans, type OwnPlansView, redeemed, topUp, type TopUpView } from './answers.ts'
 import { planBody, topUpBody, voucherBody } from './bodies.ts'
 

@@ -1,8 +1,16 @@
 // The documentation of health, service state, and the MCP server.
 
 import { z } from 'zod'
-import { ofAnyRequest, ofBody, ofCaller } from '../docs/openapi-errors.ts'
-import { count, json, milliseconds, type Operation, time } from '../docs/operation.ts'
+import {
+  count,
+  json,
+  milliseconds,
+  ofAnyRequest,
+  ofBody,
+  ofCaller,
+  type Operation,
+  time,
+} from '../docs/operation.ts'
 
 const figures = {
   answers: count.describe('Calls of the last hour that reached it, in steps of five minutes.'),

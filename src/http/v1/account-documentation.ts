@@ -3,8 +3,17 @@
 import { z } from 'zod'
 import type { Receipt } from '../../credits/ledger/receipt.ts'
 import { pools } from '../../credits/pool.ts'
-import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
-import { count, json, milliseconds, type Operation, text, time, usd } from '../docs/operation.ts'
+import {
+  count,
+  json,
+  milliseconds,
+  ofAnyRequest,
+  ofCaller,
+  type Operation,
+  text,
+  time,
+  usd,
+} from '../docs/operation.ts'
 import { answered } from './chat-examples.ts'
 import { leakReport } from './leaked-keys.ts'
 import type { requestList, requestWhole } from './request-views.ts'

@@ -9,8 +9,20 @@ import {
   chatCompletionRequest,
 } from '../../protocols/openai-chat/inbound/schema.ts'
 import { textCompletion, textCompletionRequest } from '../../protocols/openai-completions/inbound.ts'
-import { ofAnyRequest, ofBody, ofCaller, ofChatBody, ofPaidChat } from '../docs/openapi-errors.ts'
-import { type Content, count, callHeaders, json, type Operation, schemaOf, usd } from '../docs/operation.ts'
+import {
+  callHeaders,
+  type Content,
+  count,
+  json,
+  ofAnyRequest,
+  ofBody,
+  ofCaller,
+  ofChatBody,
+  ofPaidChat,
+  type Operation,
+  schemaOf,
+  usd,
+} from '../docs/operation.ts'
 import * as examples from './chat-examples.ts'
 import { completionFields, requestFields } from './chat-examples.ts'
 import { responseRequests } from './responses-documentation.ts'

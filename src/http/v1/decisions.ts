@@ -8,8 +8,7 @@ import { type PaidRun, refuseDropped, servePaid, withTags } from '../intake/paid
 import { readCall, refuseByHeaders } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'
-import { ofPaidChat } from '../docs/openapi-errors.ts'
-import { callHeaders, json, type Operation, schemaOf } from '../docs/operation.ts'
+import { callHeaders, json, ofPaidChat, type Operation, schemaOf } from '../docs/operation.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function serveDecision(parts: ServingParts, call: RouteCall): Promise<Response> {

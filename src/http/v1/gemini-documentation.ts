@@ -12,8 +12,18 @@ import {
   generateContentRequest,
   generateContentResponse,
 } from '../../protocols/gemini/inbound/schema.ts'
-import { ofAnyRequest, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
-import { callHeaders, json, type Operation, type Parameter, schemaOf, text } from '../docs/operation.ts'
+import {
+  callHeaders,
+  json,
+  ofAnyRequest,
+  ofCaller,
+  ofModel,
+  ofPaidChat,
+  type Operation,
+  type Parameter,
+  schemaOf,
+  text,
+} from '../docs/operation.ts'
 import {
   createInteractionRequest,
   interactionEvent,

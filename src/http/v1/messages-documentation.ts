@@ -7,8 +7,18 @@ import {
   messagesRequest,
   tokenCount,
 } from '../../protocols/anthropic-messages/inbound/schema.ts'
-import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
-import { callHeaders, json, type Operation, type Parameter, schemaOf } from '../docs/operation.ts'
+import {
+  callHeaders,
+  json,
+  ofAnyRequest,
+  ofBody,
+  ofCaller,
+  ofModel,
+  ofPaidChat,
+  type Operation,
+  type Parameter,
+  schemaOf,
+} from '../docs/operation.ts'
 import { answered, type Examples, requestFields, river, usage } from './chat-examples.ts'
 
 /** What each field of a request of Anthropic's protocol, and for one whose tokens are counted. */

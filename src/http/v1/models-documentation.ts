@@ -1,8 +1,7 @@
 // The documentation of the catalog.
 
 import { listedModelSchema, modelListSchema } from '../../catalog/wire.ts'
-import { ofAnyRequest, ofModel } from '../docs/openapi-errors.ts'
-import { json, type Operation, text } from '../docs/operation.ts'
+import { json, ofAnyRequest, ofModel, type Operation, text } from '../docs/operation.ts'
 
 export const models: Operation = {
   id: 'listModels',

@@ -18,11 +18,15 @@ import {
   newConversation,
   newItems,
 } from './conversations.ts'
-import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../docs/openapi-errors.ts'
 import {
-  type Content,
   callHeaders,
+  type Content,
   json,
+  ofAnyRequest,
+  ofBody,
+  ofCaller,
+  ofModel,
+  ofPaidChat,
   type Operation,
   type Parameter,
   schemaOf,
