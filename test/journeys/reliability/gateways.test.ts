@@ -53,7 +53,7 @@ describeOnPostgres('two gateways on one database', () => {
     },
   })
   beforeAll(async () => {
-    const url = (await emptyDatabase('gateways')).replace('127.0.0.1', 'localhost')
+    const url = (await emptyDatabase('two_gateways')).replace('127.0.0.1', 'localhost')
     const config = `
 store: { url: "${url}", ca: ${authority} }
 server: { public_url: 'http://localhost:${balancer.port}' }
