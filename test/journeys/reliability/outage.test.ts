@@ -8,6 +8,7 @@ import {
   creditsOf,
   eventually,
   expectAudited,
+  getAs,
   keyFor,
   postAs,
   restingCredits,
@@ -95,6 +96,13 @@ describeOnPostgres('a database server that is away', () => {
   }
 
   const wordsIn = (text: string) => text.split('"content":"word "').length - 1
+  /** A connection that is being opened while the server is away is given up after five seconds, and opened again. */
+  const back = () =>
+    eventually(
+      async () => (await getAs(`${weir.baseUrl}/credits`, weir.key)).status,
+      (status) => status === 200,
+      10_000,
+    )
   const ready = async () => (await fetch(`${weir.origin}/readyz`)).status
 
   function goAway(): void {
@@ -137,10 +145,11 @@ describeOnPostgres('a database server that is away', () => {
     between.carriage = 'pass'
     const texts = await ended
     for (const text of texts) expect([wordsIn(text), text.includes('data: [DONE]')]).toEqual([words, true])
+    expect(await back()).toBe(200)
     const after = await restingCredits(weir)
     expect(Number(after.total_used) - Number(before)).toBeCloseTo(cost, 12)
     expect(new Set(await endings())).toEqual(new Set(['finished']))
-    expect(await ready()).toBe(200)
+    expect(await eventually(ready, (status) => status === 200, 10_000)).toBe(200)
     await expectAudited(weir)
   })
 
