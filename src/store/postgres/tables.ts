@@ -321,7 +321,9 @@ export class PostgresTables implements OrderedTables {
   /** Rejects with the reason of the signal where that comes before there is one. */
   #take(signal?: AbortSignal): Promise<Connection> | Connection {
     signal?.throwIfAborted()
-    const idle = this.#idle.pop()
+    // After an outage one may be back long before another.
+    const open = this.#idle.findLastIndex((each) => each.isOpen)
+    const [idle] = this.#idle.splice(open, 1)
     if (idle) return idle
     if (this.#waiting.size >= mostWaiting) throw unavailable(new Error('too much waits for the database'))
     return new Promise((resolve, reject) => {
