@@ -11,9 +11,16 @@ export interface Provider {
 
 /**
  * Starts it on a free port. A word every `paceMs`, the first after `firstMs`; a whole answer comes after as long as its
- * words would take.
+ * words would take. No answer ends before `until`.
  */
-export function startPacedProvider(words: readonly string[], paceMs = 15, firstMs = 0): Provider {
+export function startPacedProvider(
+  words: readonly string[],
+  paceMs = 15,
+  firstMs = 0,
+  until?: Promise<unknown>,
+): Provider {
+  let isOver = until === undefined
+  const mayEnd = Promise.resolve(until).then(() => (isOver = true))
   const calls: { ending: 'open' | 'done' | 'left'; words: number }[] = []
   const server = createServer((request, response) => {
     let text = ''
@@ -33,10 +40,11 @@ export function startPacedProvider(words: readonly string[], paceMs = 15, firstM
           choices: [{ index: 0, message, finish_reason: 'stop' }],
           usage,
         }
-        setTimeout(() => {
+        const answer = () => {
           response.setHeader('content-type', 'application/json')
           response.end(JSON.stringify(whole))
-        }, paceMs * words.length)
+        }
+        setTimeout(() => void mayEnd.then(answer), paceMs * words.length)
         return
       }
       response.setHeader('content-type', 'text/event-stream')
@@ -45,7 +53,12 @@ export function startPacedProvider(words: readonly string[], paceMs = 15, firstM
       const delta = (content: object, finish: string | null) => ({
         choices: [{ index: 0, delta: content, finish_reason: finish }],
       })
-      const next = () => {
+      const goOn = () => {
+        const isLast = call.words === words.length - 1
+        if (isLast && !isOver) void mayEnd.then(goOn)
+        else sendWord()
+      }
+      const sendWord = () => {
         if (response.destroyed) return
         const word = words[call.words]
         if (word === undefined) {
@@ -56,11 +69,11 @@ export function startPacedProvider(words: readonly string[], paceMs = 15, firstM
         }
         call.words += 1
         const taken = send(delta({ content: word }, null))
-        if (taken || paceMs > 0) setTimeout(next, paceMs)
-        else response.once('drain', next)
+        if (taken || paceMs > 0) setTimeout(goOn, paceMs)
+        else response.once('drain', goOn)
       }
-      if (firstMs > 0) setTimeout(next, firstMs)
-      else next()
+      if (firstMs > 0) setTimeout(goOn, firstMs)
+      else goOn()
     })
   })
   server.listen(0, '127.0.0.1')

@@ -28,10 +28,9 @@ async function auditOf(lab: Lab): Promise<number> {
 
 describe('a gateway that is told to stop', () => {
   test('G21: is not ready, takes nothing new, finishes its streams, and exits 0', async () => {
-    const provider = startPacedProvider(
-      Array.from({ length: 40 }, () => 'word '),
-      20,
-    )
+    const seen = Promise.withResolvers<void>()
+    const words = Array.from({ length: 40 }, () => 'word ')
+    const provider = startPacedProvider(words, 20, 0, seen.promise)
     const lab = await startLab({ providers: { paced: provider.url }, models: { 'paced/m': ['paced/m'] } })
     // Connections that stay open and idle.
     await Promise.all(
@@ -44,7 +43,6 @@ describe('a gateway that is told to stop', () => {
     const unready = await until(
       () => fetch(`${lab.weir.origin}/readyz`),
       ({ status }) => status === 503,
-      1_000,
     )
     expect(await unready.json()).toMatchObject({ draining: true })
     expect((await fetch(`${lab.weir.origin}/healthz`)).status).toBe(200)
@@ -52,6 +50,7 @@ describe('a gateway that is told to stop', () => {
     expect([refused.status, codeIn(refused.text)]).toEqual([503, 'overloaded'])
     expect(refused.headers.get('retry-after')).toBe('1')
     expect(refused.headers.get('x-should-retry')).toBe('true')
+    seen.resolve()
 
     const text = await rest()
     expect(wordsIn(text)).toBe('word '.repeat(40))
@@ -77,7 +76,6 @@ describe('a gateway that is told to stop', () => {
     const rest = await begun(await lab.open('mock/m', { stream: true }))
     const late = lab.ask('mock/late', { stream: true })
     await until(() => mock.bill.length === 2)
-    const asked = performance.now()
     const stopped = lab.weir.stop()
     const text = await rest()
     expect(codeIn(text)).toBe('overloaded')
@@ -86,7 +84,6 @@ describe('a gateway that is told to stop', () => {
     const turnedAway = await late
     expect([turnedAway.status, codeIn(turnedAway.text)]).toEqual([503, 'overloaded'])
     expect(await stopped).toBe(0)
-    expect(performance.now() - asked).toBeLessThan(4_000)
     expect(lab.weir.output()).not.toContain('recovery')
 
     const next = await startLab(settings, { dataDir: home.join('data') })
