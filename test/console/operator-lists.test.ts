@@ -77,7 +77,12 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
     await box.fill(shop.key.slice(-4))
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { level: 1, name: 'shop@example.org' }).waitFor()
-    await page.getByRole('row').filter({ hasText: 'broken' }).getByText('revoked').first().waitFor()
+    await page
+      .getByRole('row')
+      .filter({ hasText: 'broken' })
+      .getByText('revoked')
+      .filter({ visible: true })
+      .waitFor()
     await page
       .getByRole('row')
       .filter({ hasText: 'sim/error-500' })

@@ -25,7 +25,7 @@ type OpenEither = (clock: () => number) => Promise<EitherStore>
 
 /**
  * Declares the suite twice. What it opens is closed after each test. `name` is also the name of its database on PostgreSQL,
- * with underscores, and so unlike any other.
+ * with underscores.
  */
 export function describeOnBoth(
   name: string,

@@ -64,8 +64,14 @@ export async function freshDatabase(name: string): Promise<string> {
   return url
 }
 
-/** The same without any table. */
-export async function emptyDatabase(name: string): Promise<string> {
+/** How many databases were given a name. */
+const named = new Map<string, number>()
+
+/** The same without any table. A name that was given before gets a number. */
+export async function emptyDatabase(given: string): Promise<string> {
+  const count = (named.get(given) ?? 0) + 1
+  named.set(given, count)
+  const name = count === 1 ? given : `${given}_${count}`
   const server = await (started ??= startServer())
   const admin = new SQL({ url: `${server}/postgres`, max: 1 })
   await admin.unsafe(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)

@@ -52,6 +52,7 @@ export class Connection {
   readonly #deadlineMs: number
   #pool: SQL | undefined
   #client: ReservedSQL | undefined
+  #isCut = false
   #renewing: Promise<void> | undefined
   #renewingSince = 0
   #last: { cancel(): unknown } | undefined
@@ -73,8 +74,12 @@ export class Connection {
       connectionTimeout: this.#deadlineMs / 1000,
       idleTimeout: 0,
       maxLifetime: 0,
+      onclose: () => {
+        if (this.#pool === pool) this.#isCut = true
+      },
     })
     this.#pool = pool
+    this.#isCut = false
     try {
       const client = await this.#within(pool.reserve())
       if (this.#pool !== pool) {
@@ -126,6 +131,11 @@ export class Connection {
 
   get isOpen(): boolean {
     return this.#client !== undefined
+  }
+
+  /** Whether the server's end was not seen to close either: nothing has to be sent to find out. */
+  get isAlive(): boolean {
+    return this.isOpen && !this.#isCut
   }
 
   /** Several statements without values, in one transaction of their own unless they say otherwise. */

@@ -304,7 +304,7 @@ export class PostgresTables implements OrderedTables {
   async #with<T>(act: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const connection = await this.#take(signal)
     try {
-      if (!connection.isOpen) await reconnect(connection)
+      if (!connection.isAlive) await reconnect(connection)
       return await act(connection)
     } catch (error) {
       if (stateOf(error) === gaveUp) throw this.#tooLong?.() ?? unavailable(error)
@@ -322,7 +322,7 @@ export class PostgresTables implements OrderedTables {
   #take(signal?: AbortSignal): Promise<Connection> | Connection {
     signal?.throwIfAborted()
     // After an outage one may be back long before another.
-    const open = this.#idle.findLastIndex((each) => each.isOpen)
+    const open = this.#idle.findLastIndex((each) => each.isAlive)
     const [idle] = this.#idle.splice(open, 1)
     if (idle) return idle
     if (this.#waiting.size >= mostWaiting) throw unavailable(new Error('too much waits for the database'))
@@ -344,7 +344,7 @@ export class PostgresTables implements OrderedTables {
 
 async function reconnect(connection: Connection): Promise<void> {
   try {
-    await connection.renewFrom(undefined)
+    await connection.renewFrom(connection.session)
   } catch (error) {
     throw isOutage(error) ? unavailable(error) : error
   }

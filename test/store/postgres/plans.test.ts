@@ -36,7 +36,7 @@ describeOnPostgres('the plans of the ledger', () => {
   let admin: SQL
   let opened = 0
   beforeAll(async () => {
-    url = await freshDatabase('plans')
+    url = await freshDatabase('ledger_plans')
     admin = new SQL({ url, max: 1 })
   })
   afterAll(() => admin.close())

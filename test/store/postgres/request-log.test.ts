@@ -139,10 +139,16 @@ describeOnPostgres('the request log on PostgreSQL', () => {
   })
 
   test('rows wait while there is no database, and those whose answer is lost are not written twice', async () => {
-    const ended = () =>
-      admin.unsafe(
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
-      )
+    const others = 'FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()'
+    const ended = async () => {
+      await admin.unsafe(`SELECT pg_terminate_backend(pid) ${others}`)
+      for (;;) {
+        const [row] = await admin.unsafe(`SELECT count(*)::int AS n ${others}`)
+        if (row.n === 0) break
+      }
+      // What the server has said to them on their way out has arrived before this.
+      await admin.unsafe('SELECT 1')
+    }
     // Held up before it has written anything, and cut.
     await waiting(0x57656c6f)
     log.append(logRowOf('cut'))

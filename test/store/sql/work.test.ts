@@ -166,15 +166,29 @@ describeOnPostgres('work on PostgreSQL', () => {
     expect(await tables.do(() => find.first('a'))).toMatchObject({ signature: 'x' })
   })
 
-  test('a lost connection is told as such, and is there again for the next', async () => {
-    await admin.unsafe(
-      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
-    )
-    const first = await Promise.all(
-      Array.from({ length: 4 }, () => caught(() => tables.do(() => find.first('a')))),
-    )
-    for (const error of first) expect(error).toMatchObject({ code: 'store_unavailable' })
+  const others = 'FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()'
+  const count = async (which: string) => {
+    const [row] = await admin.unsafe(`SELECT count(*)::int AS n ${which}`)
+    return row.n as number
+  }
+  const hanging = `${others} AND query LIKE 'SELECT pg_sleep(60)%' AND state = 'active'`
+
+  test('a connection that is lost meanwhile is told as such, and is there again for the next', async () => {
+    const running = Promise.all(Array.from({ length: 4 }, () => caught(() => tables.do(() => hang.all()))))
+    while ((await count(hanging)) < 4);
+    await admin.unsafe(`SELECT pg_terminate_backend(pid) ${others}`)
+    for (const error of await running) expect(error).toMatchObject({ code: 'store_unavailable' })
     expect(await tables.do(() => find.first('a'))).toBeUndefined()
+  })
+
+  test('connections that were cut while nobody used them are made again before anything is sent', async () => {
+    await Promise.all(Array.from({ length: 4 }, () => tables.do(() => pause.all())))
+    await admin.unsafe(`SELECT pg_terminate_backend(pid) ${others}`)
+    while ((await count(others)) > 0);
+    // What the server has said to them on their way out has arrived before this.
+    await admin.unsafe('SELECT 1')
+    const all = await Promise.all(Array.from({ length: 4 }, () => tables.do(() => find.first('a'))))
+    expect(all).toEqual([undefined, undefined, undefined, undefined])
   })
 
   test('reads end with their signal, and leave the connection to others', async () => {
@@ -183,18 +197,10 @@ describeOnPostgres('work on PostgreSQL', () => {
     const running = Promise.all(
       Array.from({ length: 4 }, () => caught(() => tables.reads(() => hang.all(), left.signal))),
     )
-    for (;;) {
-      const [row] = await admin.unsafe(
-        "SELECT count(*)::int AS n FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%' AND state = 'active'",
-      )
-      if (row.n === 4) break
-    }
+    while ((await count(hanging)) < 4);
     left.abort(reason)
     expect(await running).toEqual([reason, reason, reason, reason])
     expect(await tables.do(() => find.first('a'))).toBeUndefined()
-    const [row] = await admin.unsafe(
-      "SELECT count(*)::int AS n FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%' AND state = 'active'",
-    )
-    expect(row.n).toBe(0)
+    expect(await count(hanging)).toBe(0)
   })
 })
