@@ -261,3 +261,22 @@ export function leftGroup({ id, account }: { readonly id: string; readonly accou
     credential: { account, key: id },
   })
 }
+
+/** A group by its id, or the only one with a name; or what is wrong with that. Rejects with `store_unavailable`. */
+export async function findGroupCalled(
+  groups: Pick<GroupStore, 'findGroup' | 'pageGroups'>,
+  idOrName: string,
+): Promise<Group | string> {
+  const byId = await groups.findGroup(idOrName)
+  if (byId) return byId
+  const named: Group[] = []
+  for (let after: string | undefined; ;) {
+    const page = await groups.pageGroups({ limit: 1_000, q: idOrName.toLowerCase(), after })
+    named.push(...page.groups.filter(({ name }) => name === idOrName))
+    if (page.next === null) break
+    after = page.next
+  }
+  const [only, another] = named
+  if (another) return `several groups are called ${JSON.stringify(idOrName)}: take an id`
+  return only ?? `there is no group ${JSON.stringify(idOrName)} (weir groups list)`
+}

@@ -5,7 +5,7 @@ import { userInfo } from 'node:os'
 import type { CatalogFile } from '../catalog/row.ts'
 import { type Account, heardWithinMs } from '../accounts/account.ts'
 import { storePlace } from '../config/config.ts'
-import type { Group } from '../accounts/group.ts'
+import { findGroupCalled, type Group } from '../accounts/group.ts'
 import { issueManagementKey } from '../accounts/management-key.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { OperatorActing } from '../http/console/route.ts'
@@ -143,19 +143,9 @@ export async function accountOf(store: Store, idOrEmail: string): Promise<Accoun
 
 /** The group with an id, or the only one with a name. Throws CommandFailure if there is none, or more than one. */
 export async function findGroup({ groups }: Pick<Store, 'groups'>, idOrName: string): Promise<Group> {
-  const byId = await groups.findGroup(idOrName)
-  if (byId) return byId
-  const named: Group[] = []
-  for (let after: string | undefined; ;) {
-    const page = await groups.pageGroups({ limit: 1_000, q: idOrName.toLowerCase(), after })
-    named.push(...page.groups.filter(({ name }) => name === idOrName))
-    if (page.next === null) break
-    after = page.next
-  }
-  const [only, another] = named
-  if (another) throw new CommandFailure(`several groups are called ${JSON.stringify(idOrName)}: take an id`)
-  if (!only) throw new CommandFailure(`there is no group ${JSON.stringify(idOrName)} (weir groups list)`)
-  return only
+  const found = await findGroupCalled(groups, idOrName)
+  if (typeof found === 'string') throw new CommandFailure(found)
+  return found
 }
 
 /** The result. Throws CommandFailure if the id was used before for another command. */

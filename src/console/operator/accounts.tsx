@@ -24,6 +24,7 @@ import { poolNames } from '../pages/words.tsx'
 import { elevate } from '../session/credentials.tsx'
 import { moment, t, usd, usdShort } from '../strings/text.ts'
 import {
+  Back,
   ActForm,
   Badge,
   Button,
@@ -226,11 +227,7 @@ export function AccountPage() {
   })
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/operator/accounts" className="text-accent underline">
-          {t('Accounts')}
-        </Link>
-      </p>
+      <Back href="/operator/accounts">{t('Accounts')}</Back>
       {isPending && <Loading />}
       {error && (
         <>

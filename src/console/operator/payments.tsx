@@ -18,6 +18,7 @@ import { amountOf, planText, problems, rateOf, processorName, TopUpBadges } from
 import { elevate } from '../session/credentials.tsx'
 import { countOf, day, decimal, exact, moment, money, plus, t, usd } from '../strings/text.ts'
 import {
+  Back,
   ActForm,
   Badge,
   Button,
@@ -269,11 +270,7 @@ export function PaymentPage() {
   })
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/operator/payments" className="text-accent underline">
-          {t('Payments')}
-        </Link>
-      </p>
+      <Back href="/operator/payments">{t('Payments')}</Back>
       {isPending && <Loading />}
       {error && (
         <>

@@ -7,6 +7,7 @@ import type { KeptConfigurationView, ProviderView } from '../../http/admin/answe
 import { call } from '../api/call.ts'
 import { count, countOf, milliseconds, moment, percent, t } from '../strings/text.ts'
 import {
+  Back,
   Badge,
   Button,
   Choice,
@@ -227,11 +228,7 @@ export function ProviderPage() {
   const close = () => setOpen(null)
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/operator/providers" className="text-accent underline">
-          {t('Providers')}
-        </Link>
-      </p>
+      <Back href="/operator/providers">{t('Providers')}</Back>
       <QueryState query={query} />
       {config && <LatestChange config={config} />}
       {known && !one && <Empty title={t('There is no such provider.')} />}

@@ -7,7 +7,7 @@ import type { OwnPlansView, PlanPeriodView, PlanView, TopUpView } from '../../ht
 import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { usePlans } from '../api/payments.ts'
 import { countOf, day, money, t, usd } from '../strings/text.ts'
-import { Badge, Button, Choice, Empty, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
+import { Back, Badge, Button, Choice, Empty, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 import { processorName } from './words.tsx'
 
@@ -15,11 +15,7 @@ export function PlansPage() {
   const { data, error, isPending, refetch } = usePlans()
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/credits" className="text-accent underline">
-          {t('Credits')}
-        </Link>
-      </p>
+      <Back href="/credits">{t('Credits')}</Back>
       <PageHead
         title={t('Plans')}
         about={t('A plan pays for chats until its period ends. API keys spend purchased credit alone.')}

@@ -32,6 +32,7 @@ import {
   usdShort,
 } from '../strings/text.ts'
 import {
+  Back,
   Badge,
   Button,
   Copy,
@@ -328,11 +329,7 @@ export function RequestPage() {
   })
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/requests" className="text-accent underline">
-          {t('Requests')}
-        </Link>
-      </p>
+      <Back href="/requests">{t('Requests')}</Back>
       {isPending && <Loading />}
       {error && (
         <>

@@ -8,6 +8,7 @@ import { call, faultIn, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { isWaiting, useTopUp, useTopUpTerms } from '../api/payments.ts'
 import { day, moment, money, t, usd } from '../strings/text.ts'
 import {
+  Back,
   Button,
   Choice,
   Fact,
@@ -35,11 +36,7 @@ export function TopUpState() {
   }, [client, state])
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/credits" className="text-accent underline">
-          {t('Credits')}
-        </Link>
-      </p>
+      <Back href="/credits">{t('Credits')}</Back>
       <PageHead title={topUp ? titleOf(topUp) : t('Top-up')}>
         {topUp && <TopUpBadges topUp={topUp} />}
       </PageHead>
@@ -258,11 +255,7 @@ export function TopUpPage() {
   const { data: terms, error, isPending, refetch } = useTopUpTerms()
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/credits" className="text-accent underline">
-          {t('Credits')}
-        </Link>
-      </p>
+      <Back href="/credits">{t('Credits')}</Back>
       <PageHead
         title={t('Top up')}
         about={t('Purchased credit pays for API calls and chats with every model, and lasts twelve months.')}

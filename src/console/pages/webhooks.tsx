@@ -2,11 +2,11 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { Link } from 'wouter'
 import type { AttemptView, DeliveryView, WebhookView } from '../../http/console/answers.ts'
 import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { milliseconds, t } from '../strings/text.ts'
 import {
+  Back,
   ActForm,
   Badge,
   Button,
@@ -41,11 +41,7 @@ export function WebhooksPage() {
   })
   return (
     <>
-      <p className="mb-2 text-[13px]">
-        <Link href="/settings" className="text-accent underline">
-          {t('Settings')}
-        </Link>
-      </p>
+      <Back href="/settings">{t('Settings')}</Back>
       <PageHead
         title={t('Webhooks')}
         about={t('Signed messages to an address of yours. One that is not accepted is sent again, for days.')}

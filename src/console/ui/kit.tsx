@@ -13,6 +13,7 @@ import {
   useRef,
   useState,
 } from 'react'
+import { Link } from 'wouter'
 import { addressOf } from '../api/address.ts'
 import { faultIn } from '../api/call.ts'
 import { ago, moment, t, usd, usdShort } from '../strings/text.ts'
@@ -47,6 +48,17 @@ export function Button({
     >
       {children}
     </button>
+  )
+}
+
+/** The way back to the list that a page belongs to. */
+export function Back({ href, children }: { href: string; children: ReactNode }) {
+  return (
+    <p className="mb-2 text-[13px]">
+      <Link href={href} className="text-accent underline">
+        {children}
+      </Link>
+    </p>
   )
 }
 

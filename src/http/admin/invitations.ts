@@ -3,7 +3,7 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { type Group, type GroupRole, groupRoles } from '../../accounts/group.ts'
+import { findGroupCalled, type Group, type GroupRole, groupRoles } from '../../accounts/group.ts'
 import { accountAddress, isAddress } from '../../accounts/identity/address.ts'
 import { largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -144,7 +144,7 @@ async function peopleIn(
   const lines = new Map<string, number>()
   const known = new Map<string, Group | string>()
   const groupCalled = async (name: string) => {
-    const found = known.get(name) ?? (await findGroup(groups, name))
+    const found = known.get(name) ?? (await findGroupCalled(groups, name))
     known.set(name, found)
     return found
   }
@@ -174,25 +174,6 @@ async function peopleIn(
   const shown = faults.slice(0, mostFaults).map((fault) => `  ${fault}`)
   if (faults.length > mostFaults) shown.push(`  and ${faults.length - mostFaults} more`)
   throw new GatewayError('invalid_request', { message: `nobody was invited:\n${shown.join('\n')}` })
-}
-
-/** A group by its id or its whole name, or what is wrong with that. */
-async function findGroup(
-  groups: Pick<GroupActing['parts']['groups'], 'findGroup' | 'pageGroups'>,
-  idOrName: string,
-): Promise<Group | string> {
-  const byId = await groups.findGroup(idOrName)
-  if (byId) return byId
-  const named: Group[] = []
-  for (let after: string | undefined; ;) {
-    const page = await groups.pageGroups({ limit: 1_000, q: idOrName.toLowerCase(), after })
-    named.push(...page.groups.filter(({ name }) => name === idOrName))
-    if (page.next === null) break
-    after = page.next
-  }
-  const [only, another] = named
-  if (another) return `several groups are called ${JSON.stringify(idOrName)}: take an id`
-  return only ?? `there is no group ${JSON.stringify(idOrName)} (weir groups list)`
 }
 
 async function invitePerson(acting: InvitingActing, person: Person): Promise<InvitedView> {

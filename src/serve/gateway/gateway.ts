@@ -27,7 +27,7 @@ import type { Gateways } from '../../store/store.ts'
 import type { GatewayProcess } from './process.ts'
 import { identityParts, mailerOf, siteOf } from './identity.ts'
 import { mcpOf, toolSourcesOf } from './tools.ts'
-import { openedByPlansOf, paymentParts, sweepable, type Sweepable } from './payments.ts'
+import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 import { Configuration } from './configuration.ts'
 import { Alarms, alarmSender, keepLooking, totalsOfAll } from './alarms.ts'
 import { keepExporting, logExportOf } from './log-export.ts'
@@ -92,6 +92,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
   const metrics = new CallMetrics(formatUsd)
   const logExport = logExportOf(parts)
   const identity = identityParts(parts)
+  const payments = paymentParts(parts, () => `${identity.site.url()}/console`)
   const mcp = mcpOf(config, store, clock)
   const leaks = new KeyLeaks({
     accounts: store.accounts,
@@ -116,7 +117,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
     freeCredit: identity.freeCredit,
     monthlyCredit: identity.monthlyCredit,
     onKeyUsed: (key, network) => leaks.onUsed(key, network),
-    openedByPlans: openedByPlansOf(parts),
+    openedByPlans: (account) => payments.plans.modelsOf(account),
   })
   store.whenAccountsChange(serving.accountsChanged)
   const configuration = new Configuration(parts)
@@ -128,7 +129,7 @@ export function createGateway(parts: GatewayProcess): Gateway {
     configuration,
     metrics,
     siblings: parts.siblings,
-    ...paymentParts(parts, () => `${identity.site.url()}/console`),
+    ...payments,
     webhooks: notifications.webhooks,
     testWebhook: notifications.testWebhook,
     thresholds: notifications.thresholds,

@@ -137,14 +137,6 @@ export function plansOf(
   })
 }
 
-/** What plans open to the chats of an account: those that were sold count to their end, even when no plan is sold any more. */
-export function openedByPlansOf(
-  parts: Parameters<typeof plansOf>[0] & Parameters<typeof subscriptionsOf>[0],
-) {
-  const plans = plansOf(parts, subscriptionsOf(parts))
-  return (account: string) => plans.modelsOf(account)
-}
-
 /** Tells people by mail that their plan ends, where there is a mail server. */
 function remindersOf(
   { config, live, store, log }: GatewayProcess,

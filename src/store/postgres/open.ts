@@ -2,12 +2,13 @@
 
 import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import { oneAtATime } from '../audits.ts'
-import { LongReports } from '../long-reports.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { LongReports, type LongWork } from '../long-reports.ts'
 import type { SpillFile } from '../commits/spill.ts'
 import { clockMessage, defaultClockBackMs, type SpillRecord } from '../ledger-core.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
 import { SqlIdentities } from '../sql/identity-store.ts'
-import { SqlDirectory } from '../sql/directory.ts'
+import { pageOf, SqlDirectory } from '../sql/directory.ts'
 import { SqlBackground } from '../sql/background.ts'
 import { SqlItemConversations } from '../sql/item-conversations.ts'
 import { SqlResponses } from '../sql/response-store.ts'
@@ -25,14 +26,13 @@ import { SqlSignatures, Soon } from '../sql/buffered-rows.ts'
 import { PostgresGateways } from './gateways.ts'
 import { PostgresLimits } from './limits.ts'
 import { SqlFinder } from '../sql/search.ts'
-import { SqlRequestReader } from '../sql/request-reader.ts'
-import { SqlUsage } from '../sql/usage-reports.ts'
+import { requestPage, SqlRequestReader } from '../sql/request-reader.ts'
+import { SqlUsage, usageCsv, usageReport } from '../sql/usage-reports.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
 import { hasEnded, Peers, type PeersParts } from './peers.ts'
 import { placeOf } from './server.ts'
 import { figuresOf, PostgresRecentCalls } from './figures.ts'
 import { PostgresRequestLog } from './request-log.ts'
-import { longWork, tablesForReports } from './reports.ts'
 import { PostgresTables } from './tables.ts'
 
 export interface PostgresOptions {
@@ -192,4 +192,32 @@ function listenTo(server: string | DatabaseServer, tables: PostgresTables, peers
   tables.trust(listener)
   listener.open()
   return listener
+}
+
+// What reads much has connections of its own: no call and no sign-in waits for one that a report has.
+
+/** Few: many at once would only take the database's time from calls. They are opened when they are first needed. */
+const reportConnections = 2
+/** How long one statement of a report may take, milliseconds: while calls are served, and in a command. */
+const servingMs = 30_000
+const commandMs = 15 * 60_000
+
+/** Tables for work that reads much. A statement that takes too long is given up with `overloaded`. */
+export function tablesForReports(
+  server: string | DatabaseServer,
+  { serves, deadlineMs = serves ? servingMs : commandMs }: { serves: boolean; deadlineMs?: number },
+): PostgresTables {
+  const seconds = deadlineMs / 1000
+  const message = `The database took longer than ${seconds} s for one step of this: ask for a shorter time or for less at once, or ask later.`
+  const tooLong = () => new GatewayError('overloaded', { message })
+  return new PostgresTables({ server, connections: reportConnections, deadlineMs, tooLong })
+}
+
+export function longWork(tables: PostgresTables): LongWork {
+  return {
+    report: (query, most, signal) => tables.reads(() => usageReport(query, most), signal),
+    csv: (query, signal) => tables.pieces(() => usageCsv(query), signal),
+    search: (query, signal) => tables.reads(() => requestPage(query), signal),
+    accounts: (query, signal) => tables.reads(() => pageOf(query), signal),
+  }
 }

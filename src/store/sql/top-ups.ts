@@ -21,7 +21,7 @@ import { sumUnreported } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
 import { addToOutbox, topUpCredited } from './webhooks.ts'
 import {
-  AlreadyThere,
+  onceMore,
   isSet,
   numberOrNull,
   recordReader,
@@ -39,18 +39,12 @@ export class SqlPayments implements PaymentStore {
     this.#tables = tables
   }
 
-  async addTopUp(
+  addTopUp(
     topUp: TopUp,
     under: OpenedUnder | null,
     limit: UnpaidLimit,
   ): Promise<TopUp | 'conflict' | TooManyUnpaid> {
-    try {
-      return await this.#addTopUp(topUp, under, limit)
-    } catch (error) {
-      if (!(error instanceof AlreadyThere)) throw error
-      // Another process has added one under the same key meanwhile.
-      return this.#addTopUp(topUp, under, limit)
-    }
+    return onceMore(() => this.#addTopUp(topUp, under, limit))
   }
 
   #addTopUp(

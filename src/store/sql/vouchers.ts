@@ -1,11 +1,11 @@
 // Vouchers, and periods of subscriptions and plans.
 
 import type { Awaitable } from '../../async/async.ts'
-import { planSource, type PlanStore, type UnplacedPeriod } from '../../payments/plans.ts'
+import { planSource, type PlanStore } from '../../payments/plans.ts'
 import type { Period, SubscriptionStore } from '../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../payments/vouchers.ts'
 import type { Row } from '../schema.ts'
-import { AlreadyThere, numberOrNull, recordReader, sql, type Tables, type Work } from './work.ts'
+import { AlreadyThere, numberOrNull, onceMore, recordReader, sql, type Tables, type Work } from './work.ts'
 
 export class SqlVouchers implements VoucherStore {
   readonly #tables: Tables
@@ -132,25 +132,11 @@ export class SqlSubscriptions implements SubscriptionStore, PlanStore {
     })
   }
 
-  async placePeriod(
-    unplaced: UnplacedPeriod,
-    now: number,
-    place: Parameters<PlanStore['placePeriod']>[2],
-  ): Promise<Period> {
-    try {
-      return await this.#placePeriod(unplaced, now, place)
-    } catch (error) {
-      if (!(error instanceof AlreadyThere)) throw error
-      // Another process has added it meanwhile.
-      return this.#placePeriod(unplaced, now, place)
-    }
+  placePeriod(...given: Parameters<PlanStore['placePeriod']>): Promise<Period> {
+    return onceMore(() => this.#placePeriod(...given))
   }
 
-  #placePeriod(
-    unplaced: UnplacedPeriod,
-    now: number,
-    place: Parameters<PlanStore['placePeriod']>[2],
-  ): Awaitable<Period> {
+  #placePeriod(...[unplaced, now, place]: Parameters<PlanStore['placePeriod']>): Awaitable<Period> {
     const { source, subscription, account } = unplaced
     return this.#tables.together(function* (): Work<Period> {
       const placed = yield* periods.of.first(source, subscription)

@@ -109,6 +109,16 @@ export interface OrderedTables extends Tables {
 /** A row with this key exists, or the row that it belongs to does not. The transaction it happens in can only be given up. */
 export class AlreadyThere extends Error {}
 
+/** Does it, and once more where another process has added the row meanwhile: it is found then. */
+export async function onceMore<T>(act: () => Awaitable<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (!(error instanceof AlreadyThere)) throw error
+    return act()
+  }
+}
+
 // Rows as the code names them.
 
 /** `created_at` is `createdAt`. */
