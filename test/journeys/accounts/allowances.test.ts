@@ -2,7 +2,7 @@
 // one account by the API and the command line.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { getAs, postAs, runJson } from '../../support/call-gateway.ts'
+import { expectPrinted, getAs, postAs, runJson } from '../../support/call-gateway.ts'
 import { ConsoleClient, signedIn } from '../../support/console-client.ts'
 import { issueKey, unlimited } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
@@ -84,7 +84,7 @@ describe('allowances of new accounts', () => {
       ['account.monthly_credit', { monthly_credit_usd: '9' }, { monthly_credit_usd: '0' }],
       ['account.monthly_credit', { monthly_credit_usd: '3' }, { monthly_credit_usd: '9' }],
     ])
-    expect(weir.output()).toContain('new accounts become members of no group')
+    await expectPrinted(weir, 'new accounts become members of no group')
     expect((await runJson(weir, 'ledger', 'audit'))['ok']).toBe(true)
   })
 

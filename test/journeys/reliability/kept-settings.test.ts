@@ -141,7 +141,7 @@ describe('a change', () => {
     const isServed = () => ask(weir, weir.key, 'elsewhere')
     await add({ aliases: { elsewhere: 'sim/echo' } })
     expect((await eventually(isServed, ({ status }) => status === 200)).status).toBe(200)
-    expect(weir.output()).toContain('the configuration was changed elsewhere')
+    await expectPrinted(weir, 'the configuration was changed elsewhere')
     await add({ aliases: { elsewhere: 7 } })
     await expectPrinted(weir, 'what was changed of the configuration elsewhere is not in force here')
     expect((await isServed()).status).toBe(200)
@@ -462,7 +462,7 @@ test('changes outlive the gateway; with another master key their keys are named,
 
   const config = configOf({ secrets: { master_key: 'another-master-key-0123456789-xyz' } })
   const other = await serveWeir({ config, dataDir: data.path })
-  expect(other.output()).toContain('providers.lab.api_key')
+  await expectPrinted(other, 'providers.lab.api_key')
   const operator = await operatorOf(other)
   expect((await operator.do('GET', 'config')).json['unreadable']).toEqual(['providers.lab.api_key'])
   // A change of something else must not drop them for good.

@@ -117,6 +117,8 @@ describeOnLinux('two processes of one gateway', () => {
   })
 
   test('start as one, and are seen as one', async () => {
+    // A process gathers its log lines and writes them after it has told its parent.
+    await until(() => served().length === 2, 9_000)
     expect(served().map(({ number }) => number)).toEqual([1, 2])
     expect(lab.weir.output().match(/is ready/g)).toHaveLength(1)
     expect(await runJson(lab.weir, 'status')).toMatchObject({
