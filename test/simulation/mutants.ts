@@ -1,13 +1,22 @@
 // Faults planted in a copy of the ledger, each one that somebody has shipped or could: the simulation must find them.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
 export interface Mutant {
   /** What is wrong with the ledger now. */
   readonly name: string
-  /** The first history that finds it, of those that many others come before: played ahead of them. */
+  /** The first history that finds it where others come before: played ahead of them. */
   readonly seed?: number
   /** Texts of the source, each found exactly once, and what stands there instead. */
   readonly patches: readonly (readonly [file: string, find: string, replace: string])[]
@@ -32,12 +41,14 @@ const monthly = 'src/credits/ledger/monthly.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'anybody ends and extends a call, not its owner alone',
+    seed: 1,
     patches: [
       [decide, 'return open?.owner === owner ? open : undefined', 'return owner === null ? undefined : open'],
     ],
   },
   {
     name: 'a release forgets to unpin',
+    seed: 2,
     patches: [
       [
         decide,
@@ -63,6 +74,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an expired lot is spent',
+    seed: 1,
     patches: [
       [
         wallet,
@@ -88,10 +100,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the pools are spent in the wrong order',
+    seed: 1,
     patches: [[decide, 'for (const pool of funding) {', 'for (const pool of funding.toReversed()) {']],
   },
   {
     name: 'a settle is carried out twice',
+    seed: 3,
     patches: [
       [
         wallet,
@@ -107,6 +121,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a grant does not ask whether its source has granted before',
+    seed: 1,
     patches: [[core, 'const prior = this.#writes.sources.priorGrant(source)', 'const prior = null']],
   },
   {
@@ -116,6 +131,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the id of a refund is taken for another refund',
+    seed: 1,
     patches: [[rows, 'done.taken + done.debt === amount', 'amount >= 0n']],
   },
   {
@@ -125,6 +141,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a key that replaces another begins a limit of its own',
+    seed: 2,
     patches: [[wallets, 'spending.relatives ??= this.#sql', 'spending.relatives ??= [] ?? this.#sql']],
   },
   {
@@ -135,6 +152,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a cost above the hold is charged although others have pinned the credit',
+    seed: 4,
     patches: [
       [
         wallet,
@@ -149,6 +167,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a cost of zero is taken for a missing one',
+    seed: 2,
     patches: [
       [
         decide,
@@ -167,10 +186,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an extension ignores its limits',
+    seed: 6,
     patches: [[decide, 'const rooms = roomsOf(open, spends)', 'const rooms = noRooms']],
   },
   {
     name: 'a limit that calls in flight only reserve refuses for good',
+    seed: 2,
     patches: [
       [decide, "const spent = tightest(rooms, 'freeLater')", "const spent = tightest(rooms, 'free')"],
       [decide, 'spent.freeLater < least)', 'spent.free < least)'],
@@ -178,6 +199,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what a call is told it may spend is not reserved',
+    seed: 1,
     patches: [
       [
         decide,
@@ -214,10 +236,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a call leaves what is too little for another like it',
+    seed: 3,
     patches: [[decide, 'free - amount < needed ? highest : amount', 'amount']],
   },
   {
     name: 'what calls of other processes hold of the limit of a key is not counted',
+    seed: 2,
     patches: [
       [wallets, 'SELECT hold FROM open_call WHERE key = ?', 'SELECT hold FROM open_call WHERE key = ? AND 0'],
     ],
@@ -252,6 +276,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a day is as long as any other, whatever the clock does',
+    seed: 1,
     patches: [
       [
         groups,
@@ -308,6 +333,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what a hold grows by is not reserved of its budgets',
+    seed: 2,
     patches: [
       [
         core,
@@ -318,16 +344,19 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what calls of other processes hold of a budget is not counted',
+    seed: 2,
     patches: [
       [wallets, 'open_call WHERE in_group IS NOT NULL', 'open_call WHERE in_group IS NOT NULL AND 0'],
     ],
   },
   {
     name: 'what other processes have spent of a budget is not read again',
+    seed: 2,
     patches: [[wallets, 'this.#keys, this.#budgets]) map.clear()', 'this.#keys]) map.clear()']],
   },
   {
     name: 'what is spent of a budget is forgotten at a restart',
+    seed: 3,
     patches: [[wallets, 'this.#dirty.budgets.add(spending)', 'this.#dirty.budgets.delete(spending)']],
   },
   {
@@ -339,14 +368,17 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a top-up does not repay the debt',
+    seed: 3,
     patches: [[decide, '  checkpoint: true,', '  checkpoint: true, grant: true,']],
   },
   {
     name: 'a released hold is free beside a debt',
+    seed: 6,
     patches: [[decide, '  checkpoint: true,', '  checkpoint: true, release: true,']],
   },
   {
     name: 'what a settle gives back is free beside a debt',
+    seed: 6,
     patches: [[decide, '  checkpoint: true,', '  checkpoint: true, settle: true,']],
   },
   {
@@ -356,6 +388,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'credit that was never paid for repays a debt',
+    seed: 6,
     patches: [
       ['src/credits/debt.ts', "if (lot.pool !== 'purchased') continue", "if (lot.pool === 'daily') continue"],
     ],
@@ -390,6 +423,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the end of the hash chain is not read again after another process has written',
+    seed: 1,
     patches: [[store, '  journal.forget()\n  time.forget()\n}', '  time.forget()\n}']],
   },
   {
@@ -431,6 +465,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a sync answers what was committed while it ran',
+    seed: 4,
     patches: [
       [
         durability,
@@ -498,6 +533,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'recovery ends the calls of living processes',
+    seed: 2,
     patches: [
       [
         core,
@@ -508,6 +544,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a loan stands without a debt beside it',
+    seed: 6,
     patches: [[decide, 'debt: loan ? loan.lot.granted : 0n', 'debt: 0n']],
   },
   {
@@ -541,6 +578,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the month of a statement begins after its first moment',
+    seed: 3,
     patches: [[statements, 'found.at < at) low', 'found.at <= at) low']],
   },
   {
@@ -549,10 +587,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a statement takes debt for credit',
+    seed: 3,
     patches: [[monthly, 'return lot === null ?', "return lot === '' ?"]],
   },
   {
     name: 'the file of a statement loses lines between two of its pages',
+    seed: 1,
     patches: [[statements, 'slice(0, rest), next: last }', 'slice(0, rest), next: last - 1 }']],
   },
   {
@@ -579,33 +619,49 @@ export function isOfStatements({ patches }: Mutant): boolean {
 
 const root = resolve(import.meta.dir, '../..')
 
-/** A copy of the ledger's source that can be changed and imported without harm to the real one. */
-export function plant(mutant: Mutant): { readonly root: string; remove(): void } {
-  const copy = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
-  for (const part of [
-    'src/credits',
-    'src/store',
-    'src/conversation',
-    'src/accounts',
-    'src/observe',
-    'src/payments',
-    'src/async',
-    'src/errors',
-    'src/text',
-  ])
-    cpSync(join(root, part), join(copy, part), { recursive: true })
-  cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })
-  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
-  return patch(copy, mutant)
+/** A copy of the ledger's source, for one fault after another without harm to the real one. */
+export class LedgerCopy {
+  readonly root = realpathSync(mkdtempSync(join(tmpdir(), 'weir-mutant-')))
+  readonly #changed = new Set<string>()
+
+  constructor() {
+    for (const part of [
+      'src/credits',
+      'src/store',
+      'src/conversation',
+      'src/accounts',
+      'src/observe',
+      'src/payments',
+      'src/async',
+      'src/errors',
+      'src/text',
+      'drizzle',
+    ])
+      cpSync(join(root, part), join(this.root, part), { recursive: true })
+    symlinkSync(join(root, 'node_modules'), join(this.root, 'node_modules'))
+  }
+
+  /** Plants a fault in place of the one before it. What is imported from here afterwards is read anew, and has it. */
+  plant(mutant: Mutant): void {
+    for (const file of this.#changed) copyFileSync(join(root, file), join(this.root, file))
+    this.#changed.clear()
+    for (const [file] of mutant.patches) this.#changed.add(file)
+    patch(this.root, mutant)
+    for (const module of Object.keys(require.cache))
+      if (module.startsWith(this.root)) delete require.cache[module]
+  }
+
+  remove(): void {
+    rmSync(this.root, { recursive: true, force: true })
+  }
 }
 
 /** Plants a fault in a copy of the source. */
-export function patch(copy: string, mutant: Mutant): { readonly root: string; remove(): void } {
+export function patch(copy: string, mutant: Mutant): void {
   for (const [file, find, replace] of mutant.patches) {
     const path = join(copy, file)
     const parts = readFileSync(path, 'utf8').split(find)
     if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places like: ${find}`)
     writeFileSync(path, parts.join(replace))
   }
-  return { root: copy, remove: () => rmSync(copy, { recursive: true, force: true }) }
 }

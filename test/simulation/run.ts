@@ -7,6 +7,9 @@ import { simulate, type Report } from './simulation.ts'
 import { Stage } from './stage.ts'
 import { systemIn } from './system.ts'
 
+/** How many histories every run of the tests plays: twice as many as any planted fault needs to be found. */
+export const histories = 400
+
 export interface Run {
   readonly from: number
   readonly seeds: number

@@ -1,6 +1,6 @@
 // Faults planted in a copy of the ledger on PostgreSQL, each of its protocol: the simulation must find them.
 
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type Mutant, patch } from '../mutants.ts'
@@ -110,5 +110,6 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     else symlinkSync(from, to)
   }
   for (const each of ['drizzle', 'node_modules']) symlinkSync(join(root, each), join(copy, each))
-  return patch(copy, mutant)
+  patch(copy, mutant)
+  return { root: copy, remove: () => rmSync(copy, { recursive: true, force: true }) }
 }
