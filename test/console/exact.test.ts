@@ -1,6 +1,7 @@
 // The receipt is added up in the browser by itself, without rounding: what does not add up is found.
 
 import { describe, expect, test } from 'bun:test'
+import { withTime } from '../../src/console/operator/requests.tsx'
 import { addUp } from '../../src/console/pages/requests.tsx'
 import { decimal, exact, plus, sumOf, times } from '../../src/console/strings/text.ts'
 import type { Receipt } from '../../src/credits/ledger/receipt.ts'
@@ -42,5 +43,24 @@ describe('adding up a receipt', () => {
     expect(decimal(times(exact('-0.25'), exact('4')))).toBe('-1')
     expect(decimal(sumOf([]))).toBe('0')
     expect(() => exact('1e5')).toThrow('no decimal number')
+  })
+})
+
+describe('a time behind what is searched for', () => {
+  const now = new Date('2026-11-28T23:30:00Z')
+  const local = (...parts: [number, number, number, number, number]) => new Date(...parts).toISOString()
+
+  test.each([
+    ['anna@example.org', { text: 'anna@example.org' }],
+    ['anna@example.org 2026-11-27 14:05', { text: 'anna@example.org', at: local(2026, 10, 27, 14, 5) }],
+    ['anna@example.org 2026-11-27 14:05 UTC', { text: 'anna@example.org', at: '2026-11-27T14:05:00.000Z' }],
+    ['Kx3f 2026-11-27T14:05:09.123Z', { text: 'Kx3f', at: '2026-11-27T14:05:09.000Z' }],
+    ['anna@example.org 9:15Z', { text: 'anna@example.org', at: '2026-11-28T09:15:00.000Z' }],
+    ['2026-11-27 14:05Z', { text: '', at: '2026-11-27T14:05:00.000Z' }],
+    ['anna@example.org 25:00', { text: 'anna@example.org 25:00' }],
+    ['req_0123456789', { text: 'req_0123456789' }],
+    ['River works 2026', { text: 'River works 2026' }],
+  ])('%s', (typed, found) => {
+    expect(withTime(typed, now)).toEqual(found)
   })
 })

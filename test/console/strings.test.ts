@@ -62,6 +62,9 @@ const indirect: Readonly<Record<string, readonly (Table | string)[]>> = {
   'standings[standing][1]': words('healthy, cooling down, not asked but once a second'),
   'kinds[kind]': [['operator/requests.tsx', 'const kinds:', valueOf]],
   'key.state': [['operator/management-keys.tsx', 'const tones:', keyOf]],
+  'verdicts[verdict]': [['operator/duplicates.tsx', 'const verdicts:', valueOf]],
+  'differences[each]': [['operator/duplicates.tsx', 'const differences:', valueOf]],
+  'whoNames[by]': [['operator/key-checks.tsx', 'const whoNames:', valueOf]],
   'problems[topUp.problem] ?? topUp.problem': problems,
   "problems[topUp.problem] ?? 'Something about this payment is not as it should be.'": [
     ...problems,

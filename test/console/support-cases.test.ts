@@ -1,11 +1,15 @@
 // An operator's support case in the console: one search, one page; and everybody's requests, narrowed down in the address.
 
 import { describe, expect, test } from 'bun:test'
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
 import type { Locator, Page } from 'playwright-core'
-import { accountWith, eventually, getAs, post } from '../support/call-gateway.ts'
+import { accountWith, eventually, getAs, keyFor, post } from '../support/call-gateway.ts'
 import { browserPath } from '../support/browser.ts'
 import { openedConsole } from './opened.ts'
+import { faultsOf } from './page-faults.ts'
 import { clean, seen } from './visitor.ts'
+import { Walk } from './walk.ts'
 
 /** Where it is: what lies above it takes the click. */
 async function clickOn(page: Page, place: Locator): Promise<void> {
@@ -30,6 +34,130 @@ describe.skipIf(browserPath === null)('a support case', () => {
       )
     return { ...made, served: served.requestId, failed: failed.requestId }
   }
+
+  const shots = process.env['SHOTS']
+  async function shoot(page: Page, name: string): Promise<void> {
+    if (shots === undefined) return
+    for (const theme of ['light', 'dark'] as const)
+      for (const width of [1280, 360]) {
+        await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+        await page.setViewportSize({ width, height: 860 })
+        await page.screenshot({ path: `${shots}/${name}-${theme}-${width}.png`, fullPage: true })
+      }
+  }
+
+  /** Ten thousand accounts, written at once, and the address of one of them. */
+  function withAccounts(dataDir: string): { email: string; count: number } {
+    using database = new Database(join(dataDir, 'weir.db'))
+    database.run(
+      `INSERT INTO account (id, email, created_at, suspended, email_verified_at)
+       WITH RECURSIVE n(at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM n WHERE at < 9999)
+       SELECT 'acct_many' || at, 'person' || at || '@example.org', 1764000000000 + at, 0, 1764000000000 FROM n`,
+    )
+    const { count } = database.query('SELECT count(*) AS count FROM account').get() as { count: number }
+    return { email: 'person5000@example.org', count }
+  }
+
+  /** Whether it can be read without scrolling. */
+  async function isInView(place: Locator): Promise<boolean> {
+    await place.waitFor()
+    const box = (await place.boundingBox())!
+    return box.y + box.height <= place.page().viewportSize()!.height
+  }
+
+  test('takes one search and one page, among ten thousand accounts', async () => {
+    const { weir } = console
+    const { email, count } = withAccounts(weir.dataDir)
+    expect(count).toBeGreaterThan(10_000)
+    const grant = ['--account', email, '--pool', 'purchased', '--usd', '1']
+    expect((await weir.command('credits', 'grant', ...grant)).code).toBe(0)
+    const { key, keyId } = await keyFor(weir, email, '--name', 'till')
+    const asked = { model: 'sim/echo', messages: [{ role: 'user', content: 'Once, I thought.' }] }
+    const called = async () => {
+      const { requestId } = await post(weir, asked, { key })
+      await eventually(
+        () => getAs(`${weir.baseUrl}/requests/${requestId}`, key),
+        ({ status }) => status === 200,
+      )
+      return requestId
+    }
+    const [first, again] = [await called(), await called()]
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    const box = page.getByLabel('Find an account, a key, a call, a payment, a voucher or a group')
+    const one = { clicks: 1, entries: 1, pages: 1 }
+    const faults: string[] = []
+    /** A case begins on the operator's page: the box is clicked on, and the text is typed. */
+    const search = async (
+      name: string,
+      text: string,
+      there: () => Promise<void>,
+      faultsOn: (page: Page, address: string) => Promise<readonly string[]> = () => Promise.resolve([]),
+    ) => {
+      await page.goto('/console/operator')
+      await box.waitFor()
+      const walk = await Walk.from(page, name)
+      await walk.click(box)
+      await walk.enter(box, text)
+      await there()
+      expect({ name, ...(await walk.end()) }).toEqual({ name, ...one })
+      const { pathname, search: query } = new URL(page.url())
+      faults.push(...(await faultsOn(page, `${pathname.replace('/console/', '')}${query}`)))
+      await shoot(page, name)
+      await page.setViewportSize({ width: 1280, height: 860 })
+    }
+
+    // "I was charged twice": by the address, with or without a time, and by the ids of both calls.
+    const both = page.getByRole('group', { name: 'Calls beside each other' })
+    const seesBoth = async () => {
+      expect(await isInView(page.getByText('They may be one request that was sent again'))).toBe(true)
+      for (const id of [first, again]) expect(await isInView(both.locator(`a[href$="${id}"]`))).toBe(true)
+      expect(await both.getByText('from Purchased').count()).toBe(2)
+    }
+    await search('charged twice, by address', email, seesBoth, faultsOf)
+    const about = new Date().toISOString().slice(0, 16).replace('T', ' ')
+    await search('charged twice, by address and time', `${email} ${about} UTC`, async () => {
+      await seesBoth()
+      await page.getByText(/^Calls about /).waitFor()
+    })
+    await search('charged twice, by both ids', `${first} ${again}`, seesBoth)
+
+    // "My key does not work": by its end.
+    expect((await weir.command('keys', 'pause', keyId)).code).toBe(0)
+    await post(weir, asked, { key })
+    const refused = page.getByRole('link', { name: '401 api_key_paused' })
+    await eventually(
+      () => getAs(`${weir.baseUrl}/models`, key),
+      ({ status }) => status === 401,
+    )
+    await search(
+      'my key does not work, by its end',
+      key.slice(-4),
+      async () => {
+        expect(await isInView(page.getByText('Its calls are refused: api_key_paused.'))).toBe(true)
+        expect(await isInView(page.getByText(/^The key is paused since .*, by an operator\.$/))).toBe(true)
+        expect(await isInView(page.getByText(/^Purchased credit of the account: \$0\.99/))).toBe(true)
+        await refused.waitFor()
+      },
+      faultsOf,
+    )
+
+    // "Find this request": by its id.
+    await search(
+      'find this request, by its id',
+      again,
+      async () => {
+        await page.getByRole('heading', { level: 1, name: 'sim/echo' }).waitFor()
+        await page.getByRole('heading', { name: 'Attempts' }).waitFor()
+        await page.getByRole('heading', { name: 'Receipt' }).waitFor()
+        await page.getByText('Paid from Purchased').waitFor()
+      },
+      faultsOf,
+    )
+    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await context.close()
+  }, 90_000)
 
   test('is found by what the customer has, and a row leads to its page wherever it is clicked', async () => {
     const { key, keyId, served, failed } = await shop()

@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { operatorRow, requestDetail, requestParameters } from '../../http/console/requests.ts'
+import { callNamed } from '../../http/admin/support.ts'
+import { detailOfRow, operatorRow, requestParameters } from '../../http/console/requests.ts'
 import { parseQuery } from '../../http/intake/query.ts'
 import { cursorText, placeOf, requestList, requestObject } from '../../http/v1/request-views.ts'
 import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../http/v1/usage.ts'
@@ -39,10 +40,10 @@ export async function listRequests(context: Context, invocation: Invocation): Pr
 export async function showRequest(context: Context, invocation: Invocation): Promise<void> {
   const [id = ''] = invocation.args
   const found = await withStore(context, async (store) => {
-    const row = await store.requests.find(id)
-    return row && { ...(await operatorRow(store.accounts, row)), ...(await requestDetail(store, id)) }
+    const row = await callNamed(store, id)
+    return row && { ...(await operatorRow(store.accounts, row)), ...(await detailOfRow(store, row)) }
   })
-  if (!found) throw new CommandFailure(`the request log holds no call ${JSON.stringify(id)}`)
+  if (!found) throw new CommandFailure(`there is no call ${JSON.stringify(id)}`)
   print(context, { json: found, text: Bun.YAML.stringify(found, null, 2) })
 }
 

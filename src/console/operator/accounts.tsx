@@ -14,6 +14,9 @@ import type { TopUpOfOperatorView } from '../../http/payments/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
 import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
 import { DeleteAccount, MonthlyCredit } from './account-acts.tsx'
+import { DuplicatesIn } from './duplicates.tsx'
+import { KeyChecks } from './key-checks.tsx'
+import { around, timeOf } from './requests.tsx'
 import { Invite, ShownLink } from './invite.tsx'
 import { KeyLimit, KeyName, KeyState, PauseButton } from '../pages/key-row.tsx'
 import { KeySearch } from '../pages/keys.tsx'
@@ -245,6 +248,8 @@ function Whole({ account }: { account: AccountDetailView }) {
   const { error, busy, act } = useAct()
   const [link, setLink] = useState<LinkView | null>(null)
   const path = `admin/accounts/${encodeURIComponent(account.id)}`
+  const [query] = useSearchParams()
+  const key = query.get('key')
   const [promoting, setPromoting] = useState(false)
   const onChanged = () => client.invalidateQueries({ queryKey: ['admin'] })
   const change = (verb: string, body: object) =>
@@ -314,6 +319,8 @@ function Whole({ account }: { account: AccountDetailView }) {
           {t('Statements')}
         </Link>
       </div>
+      {key !== null && <KeyChecks path={`${path}/keys/${encodeURIComponent(key)}`} />}
+      <DuplicatesIn account={account.id} at={timeOf(query)} />
       <LatestCalls account={account.id} />
       <LatestPayments account={account.id} />
       <AccountKeys path={path} />
@@ -468,16 +475,27 @@ function useEntries<Entry extends { readonly id: string }>(path: string) {
 /** What somebody writes about first: calls of late, those of a key that a search has led to alone. */
 function LatestCalls({ account }: { account: string }) {
   const [query] = useSearchParams()
-  const key = query.get('key')
-  const asked = new URLSearchParams({ account, ...(key === null ? {} : { key }) })
+  const [key, at] = [query.get('key'), timeOf(query)]
+  const asked = new URLSearchParams({
+    account,
+    ...(key === null ? {} : { key }),
+    ...(at === null ? {} : around(at)),
+  })
   const list = useQuery({
     queryKey: ['admin', 'requests', 'latest', asked.toString()],
-    queryFn: () => call<Page<OperatorRequestView>>('GET', `admin/requests?${asked}&limit=8`),
+    queryFn: () =>
+      call<Page<OperatorRequestView>>('GET', `admin/requests?${asked}&limit=${at === null ? 8 : 50}`),
   })
   const from = new URLSearchParams({ account, by: 'key' })
   return (
     <Section
-      title={key === null ? t('Latest calls') : t('Latest calls with the key')}
+      title={
+        at !== null
+          ? t('Calls about {time}', { time: moment(at) })
+          : key === null
+            ? t('Latest calls')
+            : t('Latest calls with the key')
+      }
       side={
         <span className="flex gap-4">
           <Link href={`/operator/requests?${asked}`} className="text-accent underline">

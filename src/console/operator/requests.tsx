@@ -5,6 +5,7 @@ import type { FormEvent } from 'react'
 import { Link, Redirect, useLocation, useParams, useSearchParams } from 'wouter'
 import type { OperatorRequestView, SearchView } from '../../http/admin/answers.ts'
 import type { Page, RequestDetailView } from '../../http/console/answers.ts'
+import { DuplicatesOf } from './duplicates.tsx'
 import { addressOf } from '../api/address.ts'
 import { call } from '../api/call.ts'
 import { Outcome, RequestDetails } from '../pages/requests.tsx'
@@ -60,7 +61,8 @@ export function AllRequests() {
       {label}
       <input
         name={name}
-        type={type}
+        // A search for a time gives more than a day.
+        type={valueOf(name).includes('T') ? 'text' : type}
         placeholder={placeholder}
         maxLength={200}
         autoComplete="off"
@@ -179,6 +181,8 @@ type AnyRequestView = RequestDetailView & Pick<OperatorRequestView, 'account_ema
 
 export function AnyRequest() {
   const { id } = useParams<{ id: string }>()
+  const [query] = useSearchParams()
+  const ids = query.get('ids')?.split(',') ?? [id]
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'request', id],
     queryFn: async () =>
@@ -206,7 +210,7 @@ export function AnyRequest() {
           <Failure error={error} retry={() => void refetch()} />
         </>
       )}
-      {data && <RequestDetails request={data} />}
+      {data && <RequestDetails request={data} beside={<DuplicatesOf ids={ids} />} />}
     </>
   )
 }
@@ -218,6 +222,43 @@ function withoutSecret(text: string): string {
   return /^(?:sk|mk)-weir(?:-[a-z]+)?-([0-9A-Za-z]+)-/.exec(text)?.[1] ?? text
 }
 
+/**
+ * A day and a time of day that stand behind what is searched for, or alone: of the reader's clock, unless it says UTC.
+ * A time of day alone is of today.
+ */
+export function withTime(typed: string, now = new Date()): { readonly text: string; readonly at?: string } {
+  const found =
+    /(?:^|\s)(?:(\d{4})-(\d\d)-(\d\d)[T ,]+)?(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d+)?)?( ?(?:Z|UTC))?$/i.exec(
+      typed,
+    )
+  if (!found) return { text: typed }
+  const [whole, year, month, date, hour, minute, second = '0', zone] = found
+  const isUtc = zone !== undefined
+  const day = [
+    Number(year ?? (isUtc ? now.getUTCFullYear() : now.getFullYear())),
+    month === undefined ? (isUtc ? now.getUTCMonth() : now.getMonth()) : Number(month) - 1,
+    Number(date ?? (isUtc ? now.getUTCDate() : now.getDate())),
+  ] as const
+  const clock = [Number(hour), Number(minute), Number(second)] as const
+  if (clock[0] > 23 || clock[1] > 59 || clock[2] > 59) return { text: typed }
+  const at = isUtc ? new Date(Date.UTC(...day, ...clock)) : new Date(...day, ...clock)
+  return { text: typed.slice(0, -whole.length).trim(), at: at.toISOString() }
+}
+
+/** The time that a page is about; null for none. */
+export function timeOf(query: URLSearchParams): string | null {
+  const at = query.get('at')
+  return at === null || Number.isNaN(Date.parse(at)) ? null : at
+}
+
+const aroundMs = 15 * 60_000
+
+/** The calls about a time. */
+export function around(at: string): { readonly from: string; readonly to: string } {
+  const moments = [-aroundMs, aroundMs].map((apart) => new Date(Date.parse(at) + apart).toISOString())
+  return { from: moments[0]!, to: moments[1]! }
+}
+
 /** The box above the operators' pages. */
 export function SearchBox() {
   const [, navigate] = useLocation()
@@ -225,7 +266,10 @@ export function SearchBox() {
   const search = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const typed = textOf(new FormData(event.currentTarget), 'q')?.trim()
-    if (typed) navigate(`/operator/search?q=${encodeURIComponent(withoutSecret(typed))}`)
+    if (!typed) return
+    const { text, at } = withTime(withoutSecret(typed))
+    if (text !== '') navigate(`/operator/search?${new URLSearchParams({ q: text, ...(at && { at }) })}`)
+    else if (at !== undefined) navigate(`/operator/requests?${new URLSearchParams(around(at))}`)
   }
   const q = query.get('q') ?? ''
   return (
@@ -254,6 +298,21 @@ const kinds: Readonly<Record<SearchView['data'][number]['kind'], string>> = {
   group: 'Group',
 }
 
+/** What is called that alone is what was meant; calls whose ids were all given stand beside each other. */
+function placeOf(rows: SearchView['data'], q: string, at: string | null): string | undefined {
+  const [first] = rows
+  if (first === undefined) return undefined
+  const page = first.href.replace(/^\/console/, '')
+  const ids = q.split(/[\s,;]+/).filter((id) => id !== '')
+  if (ids.length > 1 && rows.every(({ kind }) => kind === 'request'))
+    return `${page}?${new URLSearchParams({ ids: ids.join(',') })}`
+  if (rows.length > 1) return undefined
+  const isOfAccount = first.kind === 'account' || first.kind === 'key'
+  return at === null || !isOfAccount
+    ? page
+    : `${page}${page.includes('?') ? '&' : '?'}${new URLSearchParams({ at })}`
+}
+
 export function Search() {
   const [query] = useSearchParams()
   const q = query.get('q') ?? ''
@@ -263,8 +322,8 @@ export function Search() {
     enabled: q !== '',
   })
   const rows = found.data ?? []
-  // What is called that alone is what was meant.
-  if (rows.length === 1) return <Redirect to={rows[0]!.href.replace(/^\/console/, '')} replace />
+  const place = placeOf(rows, q, timeOf(query))
+  if (place !== undefined) return <Redirect to={place} replace />
   return (
     <>
       <PageHead title={t('Found')} />

@@ -342,7 +342,8 @@ export function RequestPage() {
   )
 }
 
-export function RequestDetails({ request }: { request: RequestDetailView }) {
+/** What stands `beside` it comes after its figures. */
+export function RequestDetails({ request, beside }: { request: RequestDetailView; beside?: ReactNode }) {
   const { receipt } = request
   return (
     <>
@@ -371,6 +372,7 @@ export function RequestDetails({ request }: { request: RequestDetailView }) {
           </Fact>
         ))}
       </dl>
+      {beside}
       {request.code !== null && <Explanation request={request} />}
       {receipt && receipt.attempts.length > 0 && <Attempts receipt={receipt} />}
       {receipt && receipt.state !== 'open' && receipt.lines.length > 0 && <ReceiptOf receipt={receipt} />}

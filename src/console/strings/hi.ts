@@ -5,6 +5,7 @@ import { chatting } from './hi-chat.ts'
 import { lists } from './hi-lists.ts'
 import { models } from './hi-models.ts'
 import { plans } from './hi-plans.ts'
+import { support } from './hi-support.ts'
 
 // Hindi: settings, webhooks, and MCP servers.
 
@@ -774,6 +775,7 @@ export const parts = [
   models,
   lists,
   plans,
+  support,
 ] as const
 
 export const hi: Readonly<Record<string, string>> = Object.assign({}, ...parts)

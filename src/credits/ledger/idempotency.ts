@@ -1,5 +1,7 @@
 // Idempotency keys: a request sent twice under one key is served and charged once.
 
+import type { Awaitable } from '../../async/async.ts'
+
 /** A request with a key, before anything is done for it. */
 export interface ClaimCommand {
   readonly account: string
@@ -31,6 +33,9 @@ export interface AnsweredCall {
   readonly line: string | null
 }
 
+/** A call that was made under a key. */
+export type KeyedCall = Pick<ClaimCommand, 'key' | 'bodyHash' | 'call'>
+
 export interface KeptAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -52,6 +57,8 @@ export interface IdempotencyStore {
   keep(claim: ClaimedCall, answer: KeptAnswer): Promise<void>
   /** Marks the claimed call as over, however it ended. */
   finish(claim: ClaimedCall): Promise<void>
+  /** Those of the calls that were made under a key which is still known. */
+  claimsOf(calls: readonly string[]): Awaitable<readonly KeyedCall[]>
   /** Deletes expired claims in small steps. Resolves with their number. */
   sweep(now: number): Promise<number>
 }

@@ -248,6 +248,76 @@ const search = z.strictObject({
 })
 export type SearchView = Wire<typeof search>
 
+const duplicateCall = operatorRequest.extend({
+  started_at: time,
+  charged: usd.describe('What was paid for it; its cost less what the operator paid.'),
+  on_credit: usd.describe('The part of it that is owed, on the credit line.'),
+  paid_by: z.string().nullable().describe('The account, or the group, whose credit paid; null if none did.'),
+  drawn: z.array(z.strictObject({ pool: z.string(), lot: z.string(), amount: usd })),
+  idempotency_key: z.string().nullable().describe('Null if it had none, or that is forgotten.'),
+})
+export type DuplicateCallView = Wire<typeof duplicateCall>
+
+const duplicates = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      verdict: z
+        .enum(['one_call', 'not_charged', 'charged_once', 'sent_again', 'look_alike', 'different'])
+        .describe(
+          '`one_call`: all ids are of one call. `sent_again`: the same body was charged more than once. `look_alike`: so it seems, but whether the bodies were the same is not known.',
+        ),
+      differ: z
+        .array(z.enum(['account', 'key', 'model', 'prompt_tokens', 'body']))
+        .describe('In what the calls are not the same.'),
+      count: z.int().describe('How many calls they are.'),
+      calls: z.array(duplicateCall).describe('The first of them, by when they began.'),
+    }),
+  ),
+  looked: z.int().describe('How many calls were looked at.'),
+  missing: z.array(z.string()).describe('Ids that no call has.'),
+})
+export type DuplicatesView = Wire<typeof duplicates>
+
+const keyCheck = z.strictObject({
+  id: z.enum(['key', 'account', 'group', 'member_budget', 'budget', 'credit', 'limit', 'models', 'networks']),
+  code: z.string().nullable().describe('What calls are refused with because of it; null if it refuses none.'),
+  remedy: z.string().nullable().describe('What would change that.'),
+  name: z.string().nullable().describe('The group that it is about.'),
+  by: z
+    .enum(['owner', 'operator', 'leak', 'networks'])
+    .nullable()
+    .describe('Who has revoked or paused the key, or why it is frozen.'),
+  at: time
+    .nullable()
+    .describe(
+      'Since when the key is revoked or paused, or when it expires; when a limit or a budget begins anew.',
+    ),
+  limit: usd.nullable().describe('Of a limit or a budget; of credit, what is left of it.'),
+  spent: usd.nullable(),
+  reserved: usd.nullable(),
+  names: z.array(z.string()).nullable().describe('The models, or networks, that alone are allowed.'),
+})
+export type KeyCheckView = Wire<typeof keyCheck>
+
+const keyChecks = z.strictObject({
+  checks: z.array(keyCheck),
+  refusals: z
+    .array(
+      z.strictObject({
+        code: z.string(),
+        calls: z.int(),
+        status: z.int(),
+        last_at: time,
+        last_id: z.string(),
+        model: z.string().nullable().describe('Of the last of them.'),
+      }),
+    )
+    .describe(
+      'What calls with the key were refused with, or failed with, in the last week; the latest first.',
+    ),
+})
+export type KeyChecksView = Wire<typeof keyChecks>
+
 const audit = z.strictObject({
   ok: z.boolean(),
   journal_entries: z.int(),
@@ -287,6 +357,8 @@ export const adminAnswers: Answers = {
   'GET requests': pageOf(operatorRequest),
   'GET requests/:id': data(operatorRequestDetail),
   'GET search': search,
+  'GET duplicates': duplicates,
+  'GET accounts/:account/keys/:id/checks': data(keyChecks),
   'GET usage': z.strictObject(usageSchema.shape),
   'GET providers': z.strictObject(providersSchema.shape),
   'GET catalog': catalog,

@@ -9,7 +9,6 @@ import { type AdminRoute, adminRoute, iso } from '../console/route.ts'
 import {
   lastMoment,
   requestColumns,
-  requestDetail,
   requestFile,
   requestPage,
   requestParameters,
@@ -23,6 +22,7 @@ import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/
 import { requestIdOf } from '../../protocols/openai-responses/inbound/inbound.ts'
 import type { Found } from '../../observe/search.ts'
 import type { Page } from '../docs/operation.ts'
+import { detailOfCall } from './support.ts'
 import type {
   ActView,
   AuditView,
@@ -100,13 +100,13 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'search',
       summary: 'Find an account, a key, a call, a payment, a voucher or a group',
       description:
-        'By the beginning of an address; by the id of any of them; by the last four letters of a key; by the id that a provider or a payment processor gave; by the code of a voucher; a group by a part of its name. What a row is about is at its `href`.',
+        'By the beginning of an address; by the id of any of them; by the last four letters of a key; by the id that a provider or a payment processor gave; by the code of a voucher; a group by a part of its name. Several ids, with blanks or commas between them, are looked up each. What a row is about is at its `href`.',
       query: searchParameters,
     },
     async ({ parts, request }): Promise<SearchView> => {
       const { q } = queryOf(searchParameters, request)
       const [found, { groups }] = await Promise.all([
-        parts.finder.find(q, mostFound),
+        findAll(parts, q),
         parts.groups.pageGroups({ limit: mostFound, q: q.toLowerCase() }),
       ])
       return { data: [...found, ...groups.map(foundGroup)].map(foundView) }
@@ -120,7 +120,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get one call with its receipt, or why it was refused',
     },
     async ({ parts, params }) => ({
-      data: await withAddress(parts, await requestDetail(parts, params['id'] ?? '')),
+      data: await withAddress(parts, await detailOfCall(parts, params['id'] ?? '')),
     }),
   ),
   adminRoute(
@@ -233,6 +233,18 @@ async function addressOf({ accounts }: HttpParts, id: string): Promise<string | 
 
 /** Of each kind. */
 const mostFound = 10
+const mostIds = 5
+
+/** What is called that; if nothing is, what each of several ids is the id of. */
+async function findAll({ finder }: Pick<HttpParts, 'finder'>, q: string): Promise<readonly Found[]> {
+  const found = await finder.find(q, mostFound)
+  const ids = q.split(/[\s,;]+/).filter((word) => word !== '')
+  if (found.length > 0 || ids.length < 2 || ids.length > mostIds) return found
+  const each = new Map<string, Found>()
+  for (const id of ids)
+    for (const one of await finder.find(id, mostFound)) each.set(`${one.kind} ${one.id}`, one)
+  return [...each.values()]
+}
 
 /** Where the console shows what was found; the admin API has each by its id. */
 function foundView({ kind, id, title, account, at, state }: Found): SearchView['data'][number] {

@@ -16,6 +16,7 @@ import {
 import { configurationRoutes } from '../admin/configuration.ts'
 import { groupRoutes, ownGroupRoutes } from '../admin/groups.ts'
 import { insightRoutes } from '../admin/insight.ts'
+import { supportRoutes } from '../admin/support.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from '../admin/management-keys.ts'
 import { type RouteCall, stillUsed } from '../route.ts'
 import { bearerOf, requireOwnOrigin, sessionCookie } from '../intake/caller.ts'
@@ -52,6 +53,7 @@ import { emptyBody } from './bodies.ts'
 /** Under `/admin/v1/`. */
 export const adminRoutes: readonly AdminRoute[] = [
   ...insightRoutes,
+  ...supportRoutes,
   ...configurationRoutes,
   ...accountRoutes,
   ...accountKeyRoutes,

@@ -164,14 +164,22 @@ function tagsCell(tags: Readonly<Record<string, string>>): string {
     .join(',')
 }
 
-/** One call of an account, or of any account if none is given. Throws `not_found`, also for another account's call. */
-export async function requestDetail(
+/** One call of an account. Throws `not_found`, also for another account's call. */
+async function requestDetail(
   { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
   id: string,
-  account?: string,
+  account: string,
 ): Promise<RequestDetailView> {
   const row = await requests.find(id, account)
   if (!row) throw new GatewayError('not_found')
+  return detailOfRow({ ledger, accounts }, row)
+}
+
+/** The call of a row, with its receipt or why it was refused. */
+export async function detailOfRow(
+  { ledger, accounts }: Pick<HttpParts, 'ledger' | 'accounts'>,
+  row: LoggedRequest,
+): Promise<RequestDetailView> {
   const whole = await requestWhole(row, ledger)
   const refusal = whole.receipt === null ? refusalOf(row.code, whole.detail) : null
   return { ...whole, ...(await originOf(accounts, row)), refusal }

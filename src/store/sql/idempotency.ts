@@ -8,6 +8,7 @@ import type {
   ClaimedCall,
   IdempotencyStore,
   KeptAnswer,
+  KeyedCall,
 } from '../../credits/ledger/idempotency.ts'
 import type { Row } from '../schema.ts'
 import { type OrderedTables, sql, type Work } from './work.ts'
@@ -83,6 +84,13 @@ export class SqlIdempotency implements IdempotencyStore {
     } finally {
       this.#running.delete(call)
     }
+  }
+
+  claimsOf(calls: readonly string[]): Awaitable<readonly KeyedCall[]> {
+    return this.#tables.do(function* () {
+      const rows = yield* idempotency.ofCalls.all(JSON.stringify(calls))
+      return rows.map(({ key, body_hash: bodyHash, call }) => ({ key, bodyHash, call }))
+    })
   }
 
   async sweep(now: number): Promise<number> {
@@ -175,6 +183,9 @@ const idempotency = {
   ),
   keep: sql(
     'UPDATE idempotency SET status = ?, headers = ?, answer = ? WHERE account = ? AND key = ? AND call = ?',
+  ),
+  ofCalls: sql<Row<'idempotency', 'key' | 'body_hash' | 'call'>>(
+    'SELECT key, body_hash, call FROM idempotency WHERE call IN LIST(?)',
   ),
   free: sql('DELETE FROM idempotency WHERE account = ? AND key = ? AND call = ?'),
   // A call may run for longer than its key is kept: without the row a retry would be a second call.

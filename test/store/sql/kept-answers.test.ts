@@ -43,6 +43,22 @@ const bytesOf = (...ids: readonly string[]) =>
   ids.reduce((sum, id) => sum + Buffer.byteLength(JSON.stringify(itemOf(id))), 0)
 
 describeOnBoth('kept answers', (open) => {
+  test('it is known under which Idempotency-Key a call was made', async () => {
+    const { idempotency } = await open(() => noon)
+    const claim = (call: string) => ({
+      account: 'anna',
+      key: `key-${call}`,
+      bodyHash: new Uint8Array([1, 2]),
+      call,
+      expiresAt: noon + day,
+    })
+    for (const call of ['a', 'b', 'c']) await idempotency.claim(claim(call))
+    const known = await idempotency.claimsOf(['c', 'a', 'none'])
+    expect(
+      known.map(({ key, call, bodyHash }) => `${call} ${key} ${[...bodyHash].join('')}`).toSorted(),
+    ).toEqual(['a key-a 12', 'c key-c 12'])
+  })
+
   test('of one Idempotency-Key one response is begun, whoever asks for it', async () => {
     const store = await open(() => noon)
     const both = [store, await store.beside()]
