@@ -1,11 +1,13 @@
-// Weir beside other gateways in their leanest settings, which bill nothing: `bun bench/peers.ts [--peers
-// portkey,tensorzero,litellm] [--peer FILE]... [--rounds 4] [--only CELL]`. What npm or PyPI has is fetched into a folder that is removed at the end; any other is
-// described by a JSON file of the shape of `Peer`. Each has core 0 in its turn, load and provider share core 1. Ratios
-// are Weir's throughput of the peer's, its processor time of a call of the peer's, and its median latency less the peer's,
-// in paired rounds. Every answer is checked while it is measured.
+// Weir beside other gateways in their leanest settings, which bill nothing, and beside the bare proxy and the floor:
+// `bun bench/peers.ts [--peers proxy,floor,gomodel,gomodel-usage,portkey,tensorzero,litellm] [--peer FILE]... [--rounds 4]
+// [--seconds 3] [--warm-up 12] [--only CELL] [--installed FOLDER]`. What npm or PyPI has is fetched into a folder that is
+// removed at the end, or stays in FOLDER for the next run; GoModel, which no registry has, is built from its sources and
+// on the PATH as `gomodel`. Any other is described by a JSON file of the shape of `Peer`. Each has core 0 in its turn,
+// load and provider share core 1. Ratios are Weir's throughput of the peer's, its processor time of a call of the peer's,
+// and its median latency less the peer's, in paired rounds. Every answer is checked while it is measured.
 
-import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { freePort, startWeir } from '../test/support/run-weir.ts'
@@ -18,12 +20,12 @@ import { median, spread } from './statistics.ts'
 import { another, drive, type Expected } from './wrk.ts'
 
 /**
- * Its texts may say `{port}`, `{upstream}` (the origin of the provider), `{folder}` (a fresh one, its own) and `{bun}`
- * (the program that runs this).
+ * Its texts may say `{port}`, `{upstream}` (the origin of the provider), `{folder}` (a fresh one, its own), `{installed}`
+ * (where its packages are) and `{bun}` (the program that runs this).
  */
 const Peer = z.strictObject({
   name: z.string(),
-  /** Commands that put it into its folder. */
+  /** Commands that put its packages into `{installed}`. */
   install: z.array(z.array(z.string())).default([]),
   /** Files of its folder, by name. */
   files: z.record(z.string(), z.string()).default({}),
@@ -39,16 +41,36 @@ type Peer = z.output<typeof Peer>
 /** What a peer's clients send as their key. */
 const benchKey = 'sk-bench-0123456789abcdef0123456789abcdef'
 
+/** It lists the provider's models before it serves any, and has one log line a call unless told otherwise. */
+const gomodel = {
+  command: ['gomodel'],
+  env: {
+    PORT: '{port}',
+    OPENAI_API_KEY: 'bench',
+    OPENAI_BASE_URL: '{upstream}/v1',
+    LOG_LEVEL: 'error',
+    LOGGING_ENABLED: 'false',
+    METRICS_ENABLED: 'false',
+    ADMIN_ENDPOINTS_ENABLED: 'false',
+    ADMIN_UI_ENABLED: 'false',
+    SWAGGER_ENABLED: 'false',
+  },
+  model: 'fixed',
+}
+
 const known: readonly z.input<typeof Peer>[] = [
+  { ...gomodel, name: 'gomodel', env: { ...gomodel.env, USAGE_ENABLED: 'false' } },
+  // A row for each call, written in groups some seconds later.
+  { ...gomodel, name: 'gomodel-usage', env: { ...gomodel.env, USAGE_ENABLED: 'true' } },
   {
     // On Bun: four times as fast as on Node, where its streams of this provider fail.
     name: 'portkey',
     install: [
-      ['npm', 'install', '--no-audit', '--no-fund', '--prefix', '{folder}', '@portkey-ai/gateway@1.15.2'],
+      ['npm', 'install', '--no-audit', '--no-fund', '--prefix', '{installed}', '@portkey-ai/gateway@1.15.2'],
     ],
     command: [
       '{bun}',
-      '{folder}/node_modules/@portkey-ai/gateway/build/start-server.js',
+      '{installed}/node_modules/@portkey-ai/gateway/build/start-server.js',
       '--headless',
       '--port={port}',
     ],
@@ -60,8 +82,8 @@ const known: readonly z.input<typeof Peer>[] = [
     // The package for Python has the whole gateway in it, and starts it in its process.
     name: 'tensorzero',
     install: [
-      ['python3', '-m', 'venv', '{folder}/venv'],
-      ['{folder}/venv/bin/pip', 'install', '--quiet', 'tensorzero', 'openai'],
+      ['python3', '-m', 'venv', '{installed}/venv'],
+      ['{installed}/venv/bin/pip', 'install', '--quiet', 'tensorzero', 'openai'],
     ],
     files: {
       'tensorzero.toml': `
@@ -85,7 +107,7 @@ while True:
     time.sleep(3600)
 `,
     },
-    command: ['{folder}/venv/bin/python', '{folder}/start.py'],
+    command: ['{installed}/venv/bin/python', '{folder}/start.py'],
     env: { RUST_LOG: 'error' },
     model: 'tensorzero::model_name::fixed',
     printsUrl: true,
@@ -93,8 +115,8 @@ while True:
   {
     name: 'litellm',
     install: [
-      ['python3', '-m', 'venv', '{folder}/venv'],
-      ['{folder}/venv/bin/pip', 'install', '--quiet', 'litellm[proxy]'],
+      ['python3', '-m', 'venv', '{installed}/venv'],
+      ['{installed}/venv/bin/pip', 'install', '--quiet', 'litellm[proxy]'],
     ],
     files: {
       'config.yaml': `
@@ -104,7 +126,7 @@ model_list:
 `,
     },
     command: [
-      '{folder}/venv/bin/litellm',
+      '{installed}/venv/bin/litellm',
       '--config',
       '{folder}/config.yaml',
       '--host',
@@ -125,12 +147,14 @@ const { values: flags } = parseArgs({
     seconds: { type: 'string', default: '3' },
     rate: { type: 'string', default: '500' },
     only: { type: 'string', default: '' },
+    'warm-up': { type: 'string', default: '12' },
+    installed: { type: 'string' },
   },
 })
 const [rounds, seconds] = [Number(flags.rounds), Number(flags.seconds)]
+/** At most this long for each cell: a busy machine is warm later. */
+const warmUpSeconds = Number(flags['warm-up'])
 const startTimeoutMs = 120_000
-/** At most this long for each cell. */
-const warmUpSeconds = 12
 
 interface Subject {
   readonly name: string
@@ -185,26 +209,41 @@ const upstream = await startScript(otherCore, 'upstream.ts')
 const subjects: Subject[] = []
 try {
   subjects.push(await startOurs())
-  for (const peer of [...chosen(), ...flags.peer.map(read)]) subjects.push(await start(peer))
+  for (const name of flags.peers.split(',').filter((each) => each !== ''))
+    subjects.push(await startKnown(name))
+  for (const file of flags.peer)
+    subjects.push(await start(Peer.parse(JSON.parse(readFileSync(file, 'utf8')))))
   await compare()
 } finally {
   for (const subject of subjects) await subject.stop()
   await upstream.stop()
 }
 
-function chosen(): Peer[] {
-  return flags.peers
-    .split(',')
-    .filter((name) => name !== '')
-    .map((name) => {
-      const peer = known.find((each) => each.name === name)
-      if (!peer) throw new Error(`no peer ${name}; known are ${known.map((each) => each.name).join(', ')}`)
-      return Peer.parse(peer)
-    })
+async function startKnown(name: string): Promise<Subject> {
+  if (name === 'proxy' || name === 'floor') return startReference(name)
+  const peer = known.find((each) => each.name === name)
+  if (!peer)
+    throw new Error(`no peer ${name}; known are proxy, floor, ${known.map((each) => each.name).join(', ')}`)
+  return start(Peer.parse(peer))
 }
 
-function read(file: string): Peer {
-  return Peer.parse(JSON.parse(readFileSync(file, 'utf8')))
+/** What load.ts compares with as well: one that does nothing, and one that keeps two rows. */
+async function startReference(name: 'proxy' | 'floor'): Promise<Subject> {
+  const folder = tempDir(`weir-peer-${name}-`)
+  const args = [upstream.origin, ...(name === 'floor' ? [folder.join('floor.db')] : [])]
+  const { pid, origin, stop } = await startScript(gatewayCore, `${name}.ts`, args)
+  return {
+    name,
+    pid,
+    url: `${origin}/v1/chat/completions`,
+    key: benchKey,
+    model: 'fixed',
+    headers: {},
+    stop: async () => {
+      await stop()
+      folder.remove()
+    },
+  }
 }
 
 async function startOurs(): Promise<Subject> {
@@ -225,18 +264,22 @@ async function startOurs(): Promise<Subject> {
 
 async function start(peer: Peer): Promise<Subject> {
   const folder = tempDir(`weir-peer-${peer.name}-`)
+  const installed = join(flags.installed ?? folder.path, peer.name)
   const port = await freePort()
   const filled = (text: string) =>
     text
       .replaceAll('{folder}', folder.path)
+      .replaceAll('{installed}', installed)
       .replaceAll('{port}', `${port}`)
       .replaceAll('{upstream}', upstream.origin)
       .replaceAll('{bun}', process.execPath)
   const filledIn = (texts: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, filled(text)]))
-  for (const command of peer.install) {
+  for (const command of existsSync(installed) ? [] : peer.install) {
     const { exitCode, stderr } = Bun.spawnSync(command.map(filled), { stdout: 'ignore', stderr: 'pipe' })
-    if (exitCode !== 0) throw new Error(`${peer.name} could not be installed:\n${stderr.toString()}`)
+    if (exitCode === 0) continue
+    rmSync(installed, { recursive: true, force: true })
+    throw new Error(`${peer.name} could not be installed:\n${stderr.toString()}`)
   }
   for (const [name, text] of Object.entries(peer.files)) await Bun.write(folder.join(name), filled(text))
   const child = Bun.spawn(['taskset', '-c', gatewayCore, ...peer.command.map(filled)], {

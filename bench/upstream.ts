@@ -91,6 +91,12 @@ function drippedStream(): ReadableStream<Uint8Array> {
   })
 }
 
+/** Some gateways serve no model before they have seen this list. */
+const models = JSON.stringify({
+  object: 'list',
+  data: [{ id: 'fixed', object: 'model', created: head.created, owned_by: 'bench' }],
+})
+
 const json = { headers: { 'content-type': 'application/json' } }
 const events = { headers: { 'content-type': 'text/event-stream' } }
 
@@ -99,6 +105,7 @@ const server = Bun.serve({
   port: 0,
   idleTimeout: 0,
   async fetch(request) {
+    if (request.method === 'GET') return new Response(models, json)
     const body = await request.text()
     if (request.url.endsWith('/messages')) return new Response(fixedStream(claude), events)
     if (request.url.includes('/models/')) return new Response(fixedStream(gemini), events)
