@@ -604,21 +604,6 @@ CREATE TABLE \`upkeep\` (
 	\`at\` integer NOT NULL,
 	\`value\` text NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE \`usage_month\` (
-	\`month\` integer NOT NULL,
-	\`account\` text NOT NULL,
-	\`key\` text NOT NULL,
-	\`days\` integer NOT NULL,
-	\`calls\` integer NOT NULL,
-	\`errors\` integer NOT NULL,
-	\`input_tokens\` integer NOT NULL,
-	\`output_tokens\` integer NOT NULL,
-	\`cost\` integer NOT NULL,
-	\`charged\` integer NOT NULL,
-	\`timed\` integer DEFAULT 0 NOT NULL,
-	\`ms\` integer DEFAULT 0 NOT NULL, \`cost_1\` integer, \`cost_2\` integer, \`cost_3\` integer, \`cost_4\` integer, \`cost_5\` integer, \`cost_6\` integer, \`cost_7\` integer, \`cost_8\` integer, \`cost_9\` integer, \`cost_10\` integer, \`cost_11\` integer, \`cost_12\` integer, \`cost_13\` integer, \`cost_14\` integer, \`cost_15\` integer, \`cost_16\` integer, \`cost_17\` integer, \`cost_18\` integer, \`cost_19\` integer, \`cost_20\` integer, \`cost_21\` integer, \`cost_22\` integer, \`cost_23\` integer, \`cost_24\` integer, \`cost_25\` integer, \`cost_26\` integer, \`cost_27\` integer, \`cost_28\` integer, \`cost_29\` integer, \`cost_30\` integer, \`cost_31\` integer,
-	PRIMARY KEY(\`month\`, \`account\`, \`key\`)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE \`usage_provider\` (
 	\`day\` integer NOT NULL,
 	\`provider\` text NOT NULL,
@@ -707,4 +692,51 @@ CREATE INDEX \`top_up_ask\` ON \`top_up\` (\`ask_at\`) WHERE ask_at is not null;
 CREATE INDEX \`top_up_uncredited\` ON \`top_up\` (\`paid_at\`) WHERE paid_at is not null and credited_at is null;
 CREATE INDEX \`subscription_ungranted\` ON \`subscription\` (\`starts_at\`) WHERE lot is null and source = 'weir.plan';
 CREATE INDEX \`subscription_unreminded\` ON \`subscription\` (\`ends_at\`) WHERE reminded_at is null and source = 'weir.plan';
+CREATE TABLE \`usage_month\` (
+	\`month\` integer NOT NULL,
+	\`account\` text NOT NULL,
+	\`key\` text NOT NULL,
+	\`model\` text NOT NULL,
+	\`days\` integer NOT NULL,
+	\`calls\` integer NOT NULL,
+	\`errors\` integer NOT NULL,
+	\`input_tokens\` integer NOT NULL,
+	\`output_tokens\` integer NOT NULL,
+	\`cost\` integer NOT NULL,
+	\`charged\` integer NOT NULL,
+	\`timed\` integer DEFAULT 0 NOT NULL,
+	\`ms\` integer DEFAULT 0 NOT NULL,
+	\`cost_1\` integer,
+	\`cost_2\` integer,
+	\`cost_3\` integer,
+	\`cost_4\` integer,
+	\`cost_5\` integer,
+	\`cost_6\` integer,
+	\`cost_7\` integer,
+	\`cost_8\` integer,
+	\`cost_9\` integer,
+	\`cost_10\` integer,
+	\`cost_11\` integer,
+	\`cost_12\` integer,
+	\`cost_13\` integer,
+	\`cost_14\` integer,
+	\`cost_15\` integer,
+	\`cost_16\` integer,
+	\`cost_17\` integer,
+	\`cost_18\` integer,
+	\`cost_19\` integer,
+	\`cost_20\` integer,
+	\`cost_21\` integer,
+	\`cost_22\` integer,
+	\`cost_23\` integer,
+	\`cost_24\` integer,
+	\`cost_25\` integer,
+	\`cost_26\` integer,
+	\`cost_27\` integer,
+	\`cost_28\` integer,
+	\`cost_29\` integer,
+	\`cost_30\` integer,
+	\`cost_31\` integer,
+	PRIMARY KEY(\`month\`, \`account\`, \`key\`, \`model\`)
+) STRICT, WITHOUT ROWID;
 `

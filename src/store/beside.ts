@@ -11,7 +11,7 @@ import { unavailable } from './commits/durability.ts'
 import { type LongReports, type LongWork, rowsOfSmall } from './long-reports.ts'
 import { isSmall, usageCsv, usageReport } from './sql/usage-reports.ts'
 import { SqliteTables } from './sqlite/database/tables.ts'
-import { orUnavailable } from './sqlite/database/sqlite.ts'
+import { openReader, orUnavailable } from './sqlite/database/sqlite.ts'
 
 /** What the thread of an audit is asked, and what it answers. */
 export interface ToAudit {
@@ -96,12 +96,15 @@ export class Reports implements UsageReader {
   async report(query: UsageQuery, most: number, signal?: AbortSignal): Promise<UsageReport> {
     const long = this.#longFor(query)
     if (long) return long.report(query, most, signal)
-    const steps = this.#tables.steps(usageReport(query, most), stepMs)
+    if (this.#long) return this.#tables.reads(() => usageReport(query, most))
+    // On a connection of its own it is of one moment, whatever this process writes between the steps.
+    using database = openReader(this.#tables.database.filename)
+    database.run('BEGIN')
+    const steps = new SqliteTables(database).steps(usageReport(query, most), stepMs)
     for (;;) {
       const step = orUnavailable(() => steps.next())
       if (step.done) return step.value
-      // Nobody waits for a command's loop; what is small needs no second step.
-      if (!this.#long) await nextTurn()
+      await nextTurn()
     }
   }
 

@@ -598,7 +598,7 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  /** The months of each key, by which keys and accounts are ranked: its days are many times as many rows. */
+  /** The months of each key and model, by which keys and accounts are ranked: its days are many times as many rows. */
   const usageMonth = c.table(
     'usage_month',
     {
@@ -607,12 +607,14 @@ function recordTables(c: typeof columns) {
       account: c.string('account').notNull(),
       /** Empty for the app. */
       key: c.string('key').notNull(),
+      /** Empty for refusals of unknown models. */
+      model: c.string('model').notNull(),
       /** The days with calls: bit 0 for the first of the month. */
       days: c.whole('days').notNull(),
       ...usageFigures(),
       ...costOfDays(),
     },
-    (t) => [c.primaryKey({ columns: [t.month, t.account, t.key] })],
+    (t) => [c.primaryKey({ columns: [t.month, t.account, t.key, t.model] })],
   )
 
   /** The days of the providers, for the whole installation: of calls that reached one. */

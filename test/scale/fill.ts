@@ -237,9 +237,9 @@ function writeRecords(database: Database): void {
     (_, day) => `sum(CASE (day - ${month}) / ${dayMs} WHEN ${day} THEN cost END)`,
   )
   database.run(
-    `INSERT INTO usage_month SELECT ${month}, account, key, sum(DISTINCT 1 << ((day - ${month}) / ${dayMs})), sum(calls),
+    `INSERT INTO usage_month SELECT ${month}, account, key, model, sum(DISTINCT 1 << ((day - ${month}) / ${dayMs})), sum(calls),
        sum(errors), sum(input_tokens), sum(output_tokens), sum(cost), sum(charged), 0, 0, ${costsOfDays.join(', ')}
-       FROM usage_day GROUP BY 1, 2, 3`,
+       FROM usage_day GROUP BY 1, 2, 3, 4`,
   )
   for (const [tag, value] of [
     ['team', `'t' || (i % 7)`],

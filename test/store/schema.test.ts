@@ -92,7 +92,7 @@ test('a new database is what all migrations make of an empty one (bun run db:gen
   expect(contentOf(fresh)).toEqual(contentOf(stepwise))
 })
 
-test('months that were counted before their days have what each of these cost', async () => {
+test('months that were counted before their days and models have what each of these cost', async () => {
   const dataDir = dataDirOf(41)
   const database = new Database(join(dataDir, 'weir.db'))
   const november = Date.UTC(2026, 10, 1)
@@ -114,8 +114,33 @@ test('months that were counted before their days have what each of these cost', 
   await (await openStore(dataDir, { clock: () => noon })).close()
   const upgraded = new Database(join(dataDir, 'weir.db'), { readonly: true })
   expect(
-    upgraded.query("SELECT cost_1, cost_2, cost_30, cost_31 FROM usage_month WHERE account = 'a'").all(),
-  ).toEqual([{ cost_1: 5, cost_2: null, cost_30: 18, cost_31: null }])
+    upgraded
+      .query(
+        "SELECT model, days, calls, cost, cost_1, cost_2, cost_30, cost_31 FROM usage_month WHERE account = 'a' ORDER BY model",
+      )
+      .all(),
+  ).toEqual([
+    {
+      model: 'sim/a',
+      days: 1 + 2 ** 29,
+      calls: 2,
+      cost: 12,
+      cost_1: 5,
+      cost_2: null,
+      cost_30: 7,
+      cost_31: null,
+    },
+    {
+      model: 'sim/b',
+      days: 2 ** 29,
+      calls: 1,
+      cost: 11,
+      cost_1: null,
+      cost_2: null,
+      cost_30: 11,
+      cost_31: null,
+    },
+  ])
   upgraded.close()
 })
 

@@ -268,10 +268,10 @@ const checks: readonly Check[] = [
           WHERE day > ${movedAt} GROUP BY day, model HAVING ${figures.map((name) => `sum(${name}) <> 0`).join(' OR ')}
           UNION ALL
           SELECT 'months of ' || account FROM (
-            SELECT account, key, ${figures.join(', ')}, cost AS of_days FROM usage_day
-            UNION ALL SELECT account, key, ${figures.map((name) => `-${name}`).join(', ')},
+            SELECT account, key, model, ${figures.join(', ')}, cost AS of_days FROM usage_day
+            UNION ALL SELECT account, key, model, ${figures.map((name) => `-${name}`).join(', ')},
               ${costColumns.map((name) => `- coalesce(${name}, 0)`).join(' ')} FROM usage_month) AS sums
-          WHERE ${movedAt} < 0 GROUP BY account, key
+          WHERE ${movedAt} < 0 GROUP BY account, key, model
           HAVING ${[...figures, 'of_days'].map((name) => `sum(${name}) <> 0`).join(' OR ')}`,
     ofDay: null,
   },

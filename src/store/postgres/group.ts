@@ -116,7 +116,7 @@ const parts = {
     'ORDER BY key, day ON CONFLICT (key, day) DO UPDATE SET spent = key_spend.spent + excluded.spent',
   ),
   usageDays: addTo('usage_day', 'account text, day bigint, key text, model text'),
-  usageMonths: addTo('usage_month', 'month bigint, account text, key text', {
+  usageMonths: addTo('usage_month', 'month bigint, account text, key text, model text', {
     columns: `, days bigint${costColumns.map((name) => `, ${name} bigint`).join('')}`,
     sets: `, days = usage_month.days | excluded.days${costColumns.map(addCost).join('')}`,
   }),

@@ -42,7 +42,7 @@ export class UsageRows {
     this.#sum('usageDays', { account, day, key, model }, added)
     this.#sum('usageTotals', { day, channel, model, chain }, added)
     if (provider !== '') this.#sum('usageProviders', { day, provider, channel, model, chain }, added)
-    const ofMonth = this.#sum('usageMonths', { month: startOfMonth(at), account, key }, added)
+    const ofMonth = this.#sum('usageMonths', { month: startOfMonth(at), account, key, model }, added)
     const month = this.#daysOfMonths.get(ofMonth) ?? { days: 0, costs: {} }
     const cost = costColumnOf(at)
     month.days |= bitOfDay(at)

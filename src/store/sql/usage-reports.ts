@@ -390,19 +390,13 @@ class UsageSource {
   /**
    * The same by the months that the days stand in, which have the cost of each day. Of the calls a month that is asked
    * for in part tells only how many they are at most, so groups of one cost are looked at from the highest number on, and
-   * no further than the last of the best. Undefined where a condition is on what months do not tell, or too many groups
-   * cost the same.
+   * no further than the last of the best. Undefined where too many groups cost the same.
    */
   *#rankMonths(most: number): Work<{ readonly top: readonly Ranked[]; readonly groups: number } | undefined> {
-    if (this.#filter.length > 0) return undefined
     const { by, from, until } = this.#query
     const byKey = by === 'key'
     const limit = most + boundsLookedAt
-    const months = monthsWithin(from, until)
-    const { bounds, groups } =
-      byKey && months.length <= 2
-        ? yield* this.#boundsOfKeys(months, limit)
-        : yield* this.#boundsOf(months, limit)
+    const { bounds, groups } = yield* this.#boundsOf(monthsWithin(from, until), limit)
     let top: Ranked[] = []
     for (const { account, key, other, ...bound } of bounds) {
       const group = byKey ? key : account
@@ -416,79 +410,33 @@ class UsageSource {
     return bounds.length < limit ? { top, groups } : undefined
   }
 
-  /** Keys of one month, or of two that follow each other: looking one up in the other is quicker than sorting both. */
-  *#boundsOfKeys(
-    months: readonly AskedMonth[],
-    limit: number,
-  ): Work<{ bounds: readonly Bound[]; groups: number }> {
-    const [[month, mask], [earlier, maskBefore]] = [months.at(-1)!, months.at(-2) ?? [0, 0]]
-    const whose = this.#account === undefined ? "AND a.key <> ''" : 'AND a.account = ?'
-    const own = this.#account === undefined ? [] : [this.#account]
-    const [isAsked, isAskedBefore] = [BigInt(mask), BigInt(maskBefore)]
-    const later = {
-      rows: `a.account, a.key, ${costIn('a', mask)} + coalesce(${costIn('b', maskBefore)}, 0) AS cost,
-        a.calls + coalesce(b.calls, 0) AS calls, (a.${otherDays}) | coalesce(b.${otherDays}, 0) AS other`,
-      join: `LEFT JOIN usage_month AS b ON b.month = ? AND b.account = a.account AND b.key = a.key AND b.${hasDays}`,
-      alone: `a.month = ? AND a.${hasDays}`,
-      given: [~isAsked, ~isAskedBefore, earlier, isAskedBefore],
-      values: [month, isAsked],
-    }
-    const sooner = {
-      rows: `a.account, a.key, ${costIn('a', maskBefore)} AS cost, a.calls, a.${otherDays} AS other`,
-      join: '',
-      alone: `a.month = ? AND a.${hasDays} AND NOT EXISTS (SELECT 1 FROM usage_month AS b
-        WHERE b.month = ? AND b.account = a.account AND b.key = a.key AND b.${hasDays})`,
-      given: [~isAskedBefore],
-      values: [earlier, isAskedBefore, month, isAsked],
-    }
-    const found: Bound[] = []
-    let groups = 0
-    for (const { rows, join, alone, given, values } of earlier === 0 ? [later] : [later, sooner]) {
-      found.push(
-        ...(yield* all<Bound>(
-          `SELECT ${rows} FROM usage_month AS a ${join} WHERE ${alone} ${whose}
-           ORDER BY cost DESC, calls DESC, a.key LIMIT ?`,
-          [...given, ...values, ...own, limit],
-        )),
-      )
-      const [counted] = yield* all<{ groups: bigint }>(
-        `SELECT count(*) AS groups FROM usage_month AS a WHERE ${alone} ${whose}`,
-        [...values, ...own],
-      )
-      groups += Number(counted!.groups)
-    }
-    const bounds = found
-      .toSorted((a, b) => rank({ ...a, group: a.key }, { ...b, group: b.key }))
-      .slice(0, limit)
-    return { bounds, groups }
-  }
-
+  /** The groups that cost most in these months, as far as they are asked for, and how many there are. */
   *#boundsOf(
     months: readonly AskedMonth[],
     limit: number,
   ): Work<{ bounds: readonly Bound[]; groups: number }> {
-    const { by } = this.#query
-    const columns = by === 'key' ? 'account, key' : 'account'
-    const whose = this.#account === undefined ? (by === 'key' ? "AND key <> ''" : '') : 'AND account = ?'
-    const named = by === 'key' ? 'account, key' : "account, '' AS key"
-    const ofMonth = ([
-      ,
-      mask,
-    ]: AskedMonth) => `SELECT ${named}, CAST(sum(${costIn('m', mask)}) AS bigint) AS cost,
-       ${sumOf('calls')}, max(${otherDays}) AS other FROM usage_month AS m
-       WHERE month = ? AND ${hasDays} ${whose} GROUP BY ${columns}`
-    const sumsOfAll = `FROM (${months.map(ofMonth).join(' UNION ALL ')}) AS months GROUP BY ${columns}`
-    const own = this.#account === undefined ? [] : [this.#account]
-    const values = months.flatMap(([month, mask]) => [~BigInt(mask), month, BigInt(mask), ...own])
+    const byKey = this.#query.by === 'key'
+    const columns = byKey ? 'account, key' : 'account'
+    const named = byKey ? columns : "account, '' AS key"
+    const noApp = byKey && this.#account === undefined ? [`key <> ''`] : []
+    const asked = months.map(([month, mask]) => {
+      const { text, values } = this.#where(['month = ?', month], [hasDays, BigInt(mask)])
+      return { mask, values, rows: `FROM usage_month AS m WHERE ${[text, ...noApp].join(' AND ')}` }
+    })
+    const sumsOfMonths = asked.map(
+      ({ mask, rows }) => `SELECT ${named}, CAST(sum(${costIn('m', mask)}) AS bigint) AS cost,
+       ${sumOf('calls')}, max(${otherDays}) AS other ${rows} GROUP BY ${columns}`,
+    )
     const bounds = yield* all<Bound>(
-      `SELECT ${named}, ${costAndCalls}, max(other) AS other ${sumsOfAll}
-       ORDER BY cost DESC, calls DESC, ${by} LIMIT ?`,
-      [...values, limit],
+      `SELECT ${named}, ${costAndCalls}, max(other) AS other FROM (${sumsOfMonths.join(' UNION ALL ')}) AS months
+       GROUP BY ${columns} ORDER BY cost DESC, calls DESC, ${this.#query.by} LIMIT ?`,
+      [...asked.flatMap(({ mask, values }) => [~BigInt(mask), ...values]), limit],
     )
     if (bounds.length < limit) return { bounds, groups: bounds.length }
+    const groupsOfMonths = asked.map(({ rows }) => `SELECT DISTINCT ${columns} ${rows}`)
     const [counted] = yield* all<{ groups: bigint }>(
-      `SELECT count(*) AS groups FROM (SELECT 1 AS one ${sumsOfAll}) AS every`,
-      values,
+      `SELECT count(*) AS groups FROM (${groupsOfMonths.join(' UNION ')}) AS every`,
+      asked.flatMap(({ values }) => values),
     )
     return { bounds, groups: Number(counted!.groups) }
   }
@@ -496,7 +444,9 @@ class UsageSource {
   /** Of the calls with a tag. The database ranks them, since there may be a value for each person. */
   *rankTags(most: number): Work<UsageReport> {
     const { by, from, until, tag } = this.#query
-    const { text, values } = this.#where(...within(from, until))
+    const days = JSON.stringify(daysWithin(from, until))
+    // Of one value each day is a range of the index; of all values the days are one.
+    const { text, values } = this.#where(...(tag === undefined ? within(from, until) : among(days)))
     // Of the whole installation there are sums of fewer rows.
     const table = this.#isOfAll ? 'usage_tag_total' : this.#table
     const tagged = this.#byPeriod(
@@ -514,7 +464,6 @@ class UsageSource {
       [...values, ...(only === undefined ? [] : [JSON.stringify(only)]), most],
     )
     const rows: UsageSum[] = []
-    const days = JSON.stringify(daysWithin(from, until))
     for (const { named: group, account } of top) {
       const [table, one] = this.#taggedOf(group, account)
       const own = yield* this.#days(
@@ -604,7 +553,7 @@ class UsageSource {
 
   /** The month of which all days with calls are asked for: what it came to is written already. */
   *#wholeMonth(period: Period): Work<number | undefined> {
-    if (isOneDay(period) || this.#filter.length > 0) return undefined
+    if (isOneDay(period)) return undefined
     const [asked, ...more] = monthsWithin(period.from, period.until)
     if (asked === undefined || more.length > 0) return undefined
     const [month, mask] = asked
@@ -773,6 +722,10 @@ function within(from: number, until: number): Condition[] {
     ['day >= ?', from],
     ['day < ?', until],
   ]
+}
+
+function among(days: string): Condition[] {
+  return [['day IN NUMBERS(?)', days]]
 }
 
 /** Of one day the index gives the groups in order. */

@@ -55,29 +55,31 @@ test('the database that they are tried on is one that an audit proves', async ()
 })
 
 describe('a report of usage', () => {
-  test.each<UsageGroup>(['key', 'account'])(
-    'by %s of a part of a month looks at no day but those shown',
-    (by) => {
-      using reader = openReader(databasePath(dir.join('data')))
-      const tables = new SqliteTables(reader)
-      const part = { from: span.from + dayMs, until: span.until - 2 * dayMs, by }
-      const days = tables.do(() => usageReport(part, 100_000))
-      const work = usageReport(part, 5)
-      let statements = 0
-      let next = work.next()
-      for (; !next.done; statements++) {
-        const step = next.value
-        next = work.next(tables.do(() => answerTo(step)))
-      }
-      expect(statements).toBeLessThan(30)
-      const sums = new Map<string, bigint>()
-      for (const { group, cost } of days.rows) sums.set(group, (sums.get(group) ?? 0n) + cost)
-      const best = [...sums.values()].toSorted((a, b) => (a < b ? 1 : -1)).slice(0, 5)
-      const shown = new Map<string, bigint>()
-      for (const { group, cost } of next.value.rows) shown.set(group, (shown.get(group) ?? 0n) + cost)
-      expect([...shown.values()].toSorted((a, b) => (a < b ? 1 : -1))).toEqual(best)
-    },
-  )
+  test.each<[UsageGroup, string | undefined]>([
+    ['key', undefined],
+    ['account', undefined],
+    ['key', 'sim/model-3'],
+    ['account', 'sim/model-3'],
+  ])('by %s of a part of a month (of the model %s) looks at no day but those shown', (by, model) => {
+    using reader = openReader(databasePath(dir.join('data')))
+    const tables = new SqliteTables(reader)
+    const part = { from: span.from + dayMs, until: span.until - 2 * dayMs, by, model }
+    const days = tables.do(() => usageReport(part, 100_000))
+    const work = usageReport(part, 5)
+    let statements = 0
+    let next = work.next()
+    for (; !next.done; statements++) {
+      const step = next.value
+      next = work.next(tables.do(() => answerTo(step)))
+    }
+    expect(statements).toBeLessThan(30)
+    const sums = new Map<string, bigint>()
+    for (const { group, cost } of days.rows) sums.set(group, (sums.get(group) ?? 0n) + cost)
+    const best = [...sums.values()].toSorted((a, b) => (a < b ? 1 : -1)).slice(0, 5)
+    const shown = new Map<string, bigint>()
+    for (const { group, cost } of next.value.rows) shown.set(group, (shown.get(group) ?? 0n) + cost)
+    expect([...shown.values()].toSorted((a, b) => (a < b ? 1 : -1))).toEqual(best)
+  })
 
   test.each<[UsageGroup, boolean, number]>([
     ['key', false, 10],

@@ -132,7 +132,7 @@ describeOnBoth('usage', (open) => {
     expect(await usageOf(store, 'day', { account: 'somebody else' })).toEqual([])
   })
 
-  test('ranks keys and accounts by their months as by their days, and says what others came to before', async () => {
+  test('ranks keys and accounts by their months as by their days, of one model too, and says what others came to before', async () => {
     let now = noon
     const store = await open(() => now)
     const { ledger } = store
@@ -142,26 +142,29 @@ describeOnBoth('usage', (open) => {
     }))
     for (const account of ['a0', 'a1', 'a2'])
       await ledger.grant(grantOf(`g:${account}`, usd(900), { account, expiresAt: 'never' }))
-    const booked: { key: string; account: string; at: number; cost: bigint }[] = []
+    const booked: { key: string; account: string; model: string; at: number; cost: bigint }[] = []
     for (let n = 0; n < 150; n++) {
       now = noon + Math.floor(n / 2) * day
       const { key, account } = keys[(n * n + Math.floor(n / 40)) % keys.length]!
       const cost = usd('0.001') * BigInt(((n * 7) % 11) + 1)
-      await ledger.hold(holdOf(`m${n}`, { account, key, leaseUntil: now + day }))
+      const model = n % 3 === 0 ? 'sim/other' : 'sim/echo'
+      await ledger.hold(holdOf(`m${n}`, { account, key, model, leaseUntil: now + day }))
       await ledger.settle(settleOf(`m${n}`, cost))
-      booked.push({ key: key ?? '', account, at: now, cost })
+      booked.push({ key: key ?? '', account, model, at: now, cost })
     }
-    for (const [from, until] of [
+    for (const [from, until, model] of [
       [0, 75],
       [3, 44],
+      [3, 44, 'sim/other'],
       [20, 21],
       [40, 75],
+      [40, 75, 'sim/echo'],
     ] as const)
       for (const by of ['key', 'account'] as const) {
-        const range = { from: today.from + from * day, until: today.from + until * day }
+        const range = { from: today.from + from * day, until: today.from + until * day, model }
         const expected = new Map<string, bigint>()
         for (const call of booked)
-          if (call.at >= range.from && call.at < range.until)
+          if (call.at >= range.from && call.at < range.until && call.model === (model ?? call.model))
             expected.set(call[by], (expected.get(call[by]) ?? 0n) + call.cost)
         const report = await store.usage.report({ ...range, by }, 3)
         const found = new Map<string, bigint>()

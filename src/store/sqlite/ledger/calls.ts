@@ -347,7 +347,8 @@ export class UsageDays {
     }
     this.#prepareOfMonth = (cost) =>
       database.prepare(
-        `INSERT INTO usage_month (${figures}, month, days, key, account, ${cost}) VALUES (${given},?9,?10,?11,?12,?5)
+        `INSERT INTO usage_month (${figures}, month, days, key, model, account, ${cost})
+         VALUES (${given},?9,?10,?11,?12,?13,?5)
          ${sums}, days = days | ?10, ${cost} = coalesce(${cost}, 0) + ?5`,
       )
     this.#ofTag = whenNeeded(() => ({
@@ -453,7 +454,7 @@ export class UsageDays {
       if (table === 'usage_day') usage_day.run(...figures, day, key ?? '', model, account)
       else if (table === 'usage_total') usage_total.run(...figures, day, channel, model)
       else if (table === 'usage_provider') usage_provider.run(...figures, day, channel, model, provider)
-      else this.#monthOf(at).run(...figures, startOfMonth(at), bitOfDay(at), key ?? '', account)
+      else this.#monthOf(at).run(...figures, startOfMonth(at), bitOfDay(at), key ?? '', model, account)
       return undefined
     } catch (thrown) {
       if (isOutage(thrown)) throw thrown
@@ -491,8 +492,8 @@ function rowOfDay({ account, at, key, model, provider }: UsageAdded): string {
 }
 
 /** With the day: a row of the month has a bit for each. */
-function rowOfMonth({ account, at, key }: UsageAdded): string {
-  return `${account} ${startOfDay(at)} ${key ?? ''}`
+function rowOfMonth({ account, at, key, model }: UsageAdded): string {
+  return `${account} ${startOfDay(at)} ${key ?? ''} ${model}`
 }
 
 function rowOfTag(added: UsageOfTag): string {
