@@ -59,7 +59,7 @@ export interface WalletSet<Entry> {
   onOpened(entry: Entry, call: string): void
   onEnded(call: string): void
   /** What the key of a call has spent and holds in the window of its limit; nothing where it has none. */
-  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): KeySpend
+  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit' | 'inGroup'> | undefined): KeySpend
   /** What is spent and held of each budget of a call, in their order; loads them, as `loadKey` does. */
   budgetSpendOf(call: Pick<OpenCall, 'inGroup'> | undefined): readonly KeySpend[]
   /** Adds to what the budgets of a call hold, and to what is spent of them. */

@@ -551,6 +551,25 @@ export function ledgerStoreConformance(
       expect(await ledger.hold(more)).toMatchObject({ kind: 'held' })
     })
 
+    test("of the limit of a group's key no more is admitted, whoever pays for its calls, and where", async () => {
+      const other = await harness.open()
+      const keyLimit = { limit: usd(10), windowStart }
+      const inGroup = { group: 'team', person: 'anna', budgets: [] }
+      await other.grant(grantOf('for carla', usd(50), { account: 'carla' }))
+      const hold = (store: LedgerUnderTest, account: string, n: number) =>
+        store.hold(holdOf(`c${n}`, { account, keyLimit, inGroup }))
+      // The group gets credit of its own, or moves to where there is some: one process still knows the key of before.
+      expect(await hold(ledger, 'anna', 0)).toMatchObject({ kind: 'held' })
+      for (let n = 1; n < 9; n++) expect(await hold(other, 'carla', n)).toMatchObject({ kind: 'held' })
+      const results = [await hold(ledger, 'carla', 9), await hold(ledger, 'anna', 10)]
+      expect(results).toMatchObject([{ kind: 'held' }, { kind: 'refused', reason: 'key-reserved' }])
+      for (let n = 0; n < 10; n++) await other.settle(settleOf(`c${n}`, usd('0.5')))
+      const more = Array.from({ length: 20 }, (_, n) =>
+        hold(n % 2 ? ledger : other, n % 3 ? 'anna' : 'carla', 11 + n),
+      )
+      expect((await Promise.all(more)).filter(({ kind }) => kind === 'held')).toHaveLength(5)
+    })
+
     test('a recovered call is charged to the budgets that it was held on', async () => {
       await ledger.hold(holdOf('c', inTeam('anna', whole)))
       const leaseUntil = noon + 2 * minute

@@ -31,13 +31,19 @@ interface WalletRow {
   readonly calls: string | null
 }
 
+/** Whose key an open call is made with, where that is one of a group. */
+const personsOf = (call: string) =>
+  `SELECT (in_group::json ->> 'person') COLLATE "C" AS person FROM open_call
+   WHERE open_call.id = ${call} AND in_group IS NOT NULL`
+
 const listIn = (parameter: string) =>
   `(SELECT value COLLATE "C" AS name FROM json_array_elements_text(${parameter}::text::json))`
 
 export const walletsText = `WITH wanted AS MATERIALIZED (
     SELECT name AS account FROM ${listIn('$1')} AS accounts
     UNION SELECT o.account FROM ${listIn('$2')} AS calls
-      ${lookUp('SELECT account FROM open_call WHERE open_call.id = calls.name')} AS o)
+      ${lookUp('SELECT account FROM open_call WHERE open_call.id = calls.name')} AS o
+    UNION SELECT o.person FROM ${listIn('$2')} AS calls ${lookUp(personsOf('calls.name'))} AS o)
   SELECT wanted.account,
     (SELECT version FROM wallet_head WHERE wallet_head.account = wanted.account) AS version,
     (SELECT at FROM wallet_head WHERE wallet_head.account = wanted.account) AS at,
@@ -54,7 +60,7 @@ export const walletsText = `WITH wanted AS MATERIALIZED (
        FROM open_call AS o WHERE o.account = wanted.account) AS calls
   FROM wanted`
 
-/** The wallets of these accounts, and of those in which these calls are open. */
+/** The wallets of these accounts, and of those that pay for these open calls or own their keys. */
 export async function loadWallets(
   connection: LedgerConnection,
   accounts: readonly string[],

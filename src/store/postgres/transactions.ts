@@ -333,7 +333,8 @@ const budgetList = 'json_to_recordset($1::text::json) AS asked (scope text COLLA
 const openCalls = `(SELECT one.* FROM json_array_elements_text($2::text::json) AS calls (id)
   ${lookUp('SELECT * FROM open_call WHERE open_call.id = calls.id COLLATE "C"')} AS one)`
 export const lockWallets = `WITH wanted AS MATERIALIZED (
-    SELECT name AS account FROM ${names} AS accounts UNION SELECT account FROM ${openCalls} AS open)
+    SELECT name AS account FROM ${names} AS accounts UNION SELECT account FROM ${openCalls} AS open
+    UNION SELECT (in_group::json ->> 'person') COLLATE "C" FROM ${openCalls} AS open WHERE in_group IS NOT NULL)
   SELECT head.account FROM wanted JOIN wallet_head AS head ON ${isAt('head.account', 'wanted.account')}
   ORDER BY wanted.account FOR UPDATE OF head`
 export const lockBudgets = `WITH wanted AS MATERIALIZED (

@@ -69,7 +69,10 @@ function nothing() {
 export class KnownWallets implements WalletSet<KnownWallet> {
   readonly #wallets = new Map<string, KnownWallet>()
   readonly #accountOfCall = new Map<string, string>()
-  /** By key; those of a line share one. They go with each wallet that has paid with a key of the line. */
+  /**
+   * By key; those of a line share one. They go with the wallet of the keys' owner: a call of a group that another account
+   * pays for, which may be another one tomorrow, changes the owner's version too.
+   */
   readonly #figures = new Map<string, KeyFigures>()
   readonly #figuresOf = new Map<string, Set<KeyFigures>>()
   readonly #budgets = new Map<string, KnownBudget>()
@@ -91,13 +94,21 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     const accounts = new Map<string, bigint | undefined>()
     for (const need of needs) {
       const account = this.#accountOf(need)
-      if (account !== undefined) accounts.set(account, this.#wallets.get(account)?.version)
+      const owner = this.#ownerOf(need)
+      if (account !== undefined) accounts.set(account, this.versionOf(account))
+      if (owner !== undefined) accounts.set(owner, this.versionOf(owner))
     }
     return accounts
   }
 
   #accountOf({ account, call }: NeededRows): string | undefined {
     return account ?? (call === undefined ? undefined : this.#accountOfCall.get(call))
+  }
+
+  /** Whose key a call is made with: mostly that is who pays. */
+  #ownerOf(need: NeededRows): string | undefined {
+    const { inGroup } = this.#openOf(need) ?? need
+    return inGroup?.person ?? this.#accountOf(need)
   }
 
   versionOf(account: string): bigint | undefined {
@@ -110,9 +121,12 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     const calls: string[] = []
     for (const need of needs) {
       const account = this.#accountOf(need)
-      if (account === undefined) {
-        if (need.call !== undefined) calls.push(need.call)
-      } else if (!this.#wallets.has(account)) accounts.add(account)
+      const isKnown = account !== undefined && this.#wallets.has(account)
+      if (account !== undefined && !isKnown) accounts.add(account)
+      // Of an open call it is not known whose key it has.
+      if (need.call !== undefined && need.inGroup === undefined && !isKnown) calls.push(need.call)
+      const owner = this.#ownerOf(need)
+      if (owner !== undefined && !this.#wallets.has(owner)) accounts.add(owner)
     }
     try {
       await Promise.all([
@@ -170,12 +184,12 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   async #loadFigures(connection: LedgerConnection, needs: readonly NeededRows[]): Promise<void> {
     const keys = new Map<string, string>()
     for (const need of needs) {
-      const account = this.#accountOf(need)
+      const owner = this.#ownerOf(need)
       const { key, keyLimit } = this.#openOf(need) ?? need
-      if (account === undefined || key == null || !keyLimit) continue
+      if (owner === undefined || key == null || !keyLimit) continue
       const figures = this.#figures.get(key)
-      if (figures) this.#link(account, figures)
-      else keys.set(key, account)
+      if (figures) this.#link(owner, figures)
+      else keys.set(key, owner)
     }
     const budgets = this.budgetsOf(needs).filter((budget) => !this.#budgets.has(nameOfBudget(budget)))
     await Promise.all([
@@ -200,18 +214,18 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     return [...budgets.values()]
   }
 
-  async #loadKeys(connection: LedgerConnection, accountOf: ReadonlyMap<string, string>): Promise<void> {
-    for (const [key, figures] of await loadKeys(connection, [...accountOf.keys()])) {
+  async #loadKeys(connection: LedgerConnection, ownerOf: ReadonlyMap<string, string>): Promise<void> {
+    for (const [key, figures] of await loadKeys(connection, [...ownerOf.keys()])) {
       this.#figures.set(key, figures)
-      const account = accountOf.get(key)
-      if (account !== undefined) this.#link(account, figures)
+      const owner = ownerOf.get(key)
+      if (owner !== undefined) this.#link(owner, figures)
     }
   }
 
-  #link(account: string, figures: KeyFigures): void {
-    const linked = this.#figuresOf.get(account)
+  #link(owner: string, figures: KeyFigures): void {
+    const linked = this.#figuresOf.get(owner)
     if (linked) linked.add(figures)
-    else this.#figuresOf.set(account, new Set([figures]))
+    else this.#figuresOf.set(owner, new Set([figures]))
   }
 
   async #loadBudgets(connection: LedgerConnection, budgets: readonly BudgetKey[]): Promise<void> {
@@ -284,8 +298,9 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     this.#accountOfCall.delete(call)
   }
 
-  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): KeySpend {
+  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit' | 'inGroup'> | undefined): KeySpend {
     if (!call || call.key === null || call.keyLimit === null) return noSpend
+    if (call.inGroup !== null) this.of(call.inGroup.person)
     const figures = this.#figures.get(call.key)
     if (!figures) throw new Error(`the figures of ${call.key} were not loaded`)
     return spendSince(figures, call.keyLimit.windowStart)
@@ -324,7 +339,8 @@ export class KnownWallets implements WalletSet<KnownWallet> {
     )
   }
 
-  chargeBudgets({ budgets }: GroupCall, held: Pico, spent: Pico): void {
+  chargeBudgets({ person, budgets }: GroupCall, held: Pico, spent: Pico): void {
+    this.#change(this.of(person))
     for (const each of budgets) {
       const budget = this.#budgetOf(each)
       budget.held += held
