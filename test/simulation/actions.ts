@@ -78,7 +78,11 @@ export class Actions {
 
   constructor(world: Simulation) {
     this.#world = world
-    this.#groups = new SimulatedGroups(world.random)
+    this.#groups = new SimulatedGroups(world.random, {
+      people: ['anna', 'berta'],
+      mostOfGroup: 160,
+      mostOfPerson: 120,
+    })
   }
 
   step(): void {

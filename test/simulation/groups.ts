@@ -9,30 +9,38 @@ import type { Random } from './random.ts'
 const zones = ['UTC', 'Asia/Kolkata', 'America/New_York', 'Pacific/Auckland', 'Africa/Cairo'] as const
 const windows = ['day', 'week', 'month', 'none'] as const
 const ids = ['grp_a', 'grp_b', 'grp_c'] as const
-const people = ['anna', 'berta'] as const
 
 type GroupId = (typeof ids)[number]
 
+/** Who is moved about, and the amounts below which budgets are drawn. */
+interface Cast {
+  readonly people: readonly string[]
+  readonly mostOfGroup: number
+  readonly mostOfPerson: number
+}
+
 export class SimulatedGroups {
   readonly #random: Random
+  readonly #cast: Cast
   readonly #levels = new Map<GroupId, Level>()
   /** A group stands only in one before it, so that there are no loops. */
   readonly #parents = new Map<GroupId, GroupId | null>()
   readonly #members = new Map<string, GroupId>()
 
-  constructor(random: Random) {
+  constructor(random: Random, cast: Cast) {
     this.#random = random
+    this.#cast = cast
     for (const id of ids) {
       this.#change(id)
       this.#move(id)
     }
-    for (const person of people) this.#members.set(person, random.pick(ids))
+    for (const person of cast.people) this.#members.set(person, random.pick(ids))
   }
 
   /** An operator moves a person or a group, or changes budgets and their windows. */
   act(): void {
     const id = this.#random.pick(ids)
-    const person = this.#random.pick(people)
+    const person = this.#random.pick(this.#cast.people)
     const act = this.#random.below(4)
     if (act < 2) this.#members.set(person, id)
     else if (act === 2) this.#move(id)
@@ -45,8 +53,8 @@ export class SimulatedGroups {
     this.#levels.set(id, {
       id,
       name: id,
-      budget: limit(160),
-      personBudget: limit(120),
+      budget: limit(this.#cast.mostOfGroup),
+      personBudget: limit(this.#cast.mostOfPerson),
       window: random.pick(windows),
       timezone: random.pick(zones),
       allowedModels: null,

@@ -9,12 +9,16 @@ const group = 'src/store/postgres/group.ts'
 const transactions = 'src/store/postgres/transactions.ts'
 const wallets = 'src/store/postgres/wallets.ts'
 const peers = 'src/store/postgres/peers.ts'
+const core = 'src/store/ledger-core.ts'
+const decide = 'src/credits/decide.ts'
+const groups = 'src/accounts/group.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 
 export const mutants: readonly Mutant[] = [
   {
     name: 'a group does not ask how many its chain has',
+    seed: 74,
     patches: [[group, 'WHERE id = $1 AND epoch = $2 AND batch = $3 FOR', 'WHERE id = $1 AND epoch = $2 FOR']],
   },
   {
@@ -98,15 +102,79 @@ export const mutants: readonly Mutant[] = [
     name: 'a connection that was lost is not marked as lost',
     patches: [[transactions, '        this.forget()\n        this.#up = false\n', '        this.forget()\n']],
   },
+  {
+    name: 'of a nested group only its own budget is kept',
+    patches: [[groups, 'timezone } of levels) {', 'timezone } of levels.slice(0, 1)) {']],
+  },
+  {
+    name: 'a budget is what is spent of it, without what is reserved',
+    patches: [
+      [
+        decide,
+        'free: larger(freeLater - held, 0n), freeLater, budget }',
+        'free: budget === null ? larger(freeLater - held, 0n) : freeLater, freeLater, budget }',
+      ],
+    ],
+  },
+  {
+    name: 'the windows of a group are those of UTC',
+    patches: [[groups, 'timeZone: timezone,', "timeZone: timezone && 'UTC',"]],
+  },
+  {
+    name: 'a member who is moved in flight is counted twice',
+    patches: [
+      [
+        core,
+        'this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)',
+        `{
+      this.#wallets.chargeBudgets(open.inGroup, -open.hold, charged)
+      for (const id of entry.wallet.calls.keys()) {
+        const now = entry.wallet.calls.get(id)?.inGroup
+        if (now?.person !== open.inGroup.person || now.group === open.inGroup.group) continue
+        try {
+          this.#wallets.chargeBudgets(now, 0n, charged)
+        } catch {
+          // Budgets that this group has not loaded.
+        }
+        break
+      }
+    }`,
+      ],
+    ],
+  },
+  {
+    name: 'a group does not ask whether its budgets are as it knew them',
+    patches: [[group, ' AND b.version = told.version\n', '\n']],
+  },
+  {
+    name: 'a refusal by a budget is answered from memory',
+    seed: 29,
+    patches: [
+      [
+        wallets,
+        '!changedBudgets.has(entry) && entry.loadedAt < since',
+        '!changedBudgets.has(entry) && entry.loadedAt < -since',
+      ],
+    ],
+  },
+  {
+    name: 'a key is known by who pays for its calls, who may be another one tomorrow',
+    patches: [[wallets, 'this.#change(this.of(person))', 'this.of(person)']],
+  },
+  {
+    name: 'what calls hold of the limit of a key is not counted',
+    patches: [[wallets, 'if (figures) figures.held += more', 'if (figures) figures.held += more * 0n']],
+  },
 ]
 
-/** A copy of the store with the fault, beside all else that it needs. */
+/** A copy of the store and of the rooms with the fault, beside all else that is needed. */
 export function plant(mutant: Mutant): { readonly root: string; remove(): void } {
   const copy = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
   mkdirSync(join(copy, 'src'))
+  const changed = new Set(['store', ...mutant.patches.map(([file]) => file.split('/')[1]!)])
   for (const room of readdirSync(join(root, 'src'))) {
     const [from, to] = [join(root, 'src', room), join(copy, 'src', room)]
-    if (room === 'store') cpSync(from, to, { recursive: true })
+    if (changed.has(room)) cpSync(from, to, { recursive: true })
     else symlinkSync(from, to)
   }
   for (const each of ['drizzle', 'node_modules']) symlinkSync(join(root, each), join(copy, each))

@@ -22,7 +22,7 @@ interface Run {
 /** Plays `seeds` histories of the ledger below `root`; stops after `most` that break. */
 export async function playMany(root: string, { from, seeds, steps, tell }: Run, most = 5): Promise<Totals> {
   const system = await systemIn(root)
-  const counts = { commands: 0, groups: 0, cuts: 0, ended: 0, recovered: 0, historiesLost: 0 }
+  const counts = { commands: 0, groups: 0, cuts: 0, ended: 0, recovered: 0, historiesLost: 0, refused: 0 }
   const failures: Report[] = []
   for (let seed = from; seed < from + seeds && failures.length < most; seed++) {
     const report = simulate(system, seed, steps, tell)

@@ -18,6 +18,19 @@ export interface ChainRow {
   readonly heartbeatUntil: number
 }
 
+/** What is spent and held of a budget in one window. */
+export interface BudgetRow {
+  readonly scope: string
+  readonly window: number
+  readonly version: number
+  readonly spent: number
+  readonly held: number
+}
+
+export function nameOf({ scope, window }: Pick<BudgetRow, 'scope' | 'window'>): string {
+  return `${window} ${scope}`
+}
+
 /** All that is in the tables. Rows are replaced, never changed: a copy of the maps is a copy of the database. */
 export class Rows {
   chains = new Map<number, ChainRow>()
@@ -26,6 +39,10 @@ export class Rows {
   open = new Map<string, Row>()
   calls = new Map<string, Row>()
   journal: Row[] = []
+  /** By `nameOf`. */
+  budgets = new Map<string, BudgetRow>()
+  /** What keys have spent: by key, by day. */
+  keyDays = new Map<string, ReadonlyMap<number, number>>()
   leader: { readonly owner: string; readonly until: number } | undefined
 
   copy(): Rows {
@@ -36,6 +53,8 @@ export class Rows {
     copy.open = new Map(this.open)
     copy.calls = new Map(this.calls)
     copy.journal = [...this.journal]
+    copy.budgets = new Map(this.budgets)
+    copy.keyDays = new Map(this.keyDays)
     copy.leader = this.leader
     return copy
   }
@@ -65,6 +84,8 @@ export interface Group {
   readonly before: ChainRow
   readonly after: ChainRow
   readonly told: readonly { readonly account: string; readonly version: number; readonly next: number }[]
+  /** With the figures that are written. */
+  readonly toldBudgets: readonly BudgetRow[]
   readonly parts: ReadonlyMap<string, readonly Row[]>
 }
 
@@ -155,10 +176,13 @@ export class SimulatedServer {
     }
     if (text.startsWith('WITH told AS')) return this.#group(session, text, values)
     if (text.includes('FOR UPDATE OF head')) return this.#lockWallets(session, values)
-    if (text.includes('FOR UPDATE OF b')) return []
+    if (text.includes('FOR UPDATE OF b')) return this.#lockBudgets(session, values)
     if (text.includes('AS allowance')) return this.#wallets(values)
     if (text.includes('lot.source = sources.name')) return this.#sources(values)
     if (text.startsWith('INSERT INTO wallet_head')) return this.#addHeads(values)
+    if (text.startsWith('INSERT INTO budget_spend')) return this.#addBudgets(values)
+    if (text.startsWith('SELECT asked.scope')) return this.#budgets(values)
+    if (text.includes('AS relative FROM asked')) return this.#keys(values)
     if (text.includes('beaten AS')) return this.#beat(session, values)
     if (text.startsWith('INSERT INTO chain')) return this.#beginChain(values)
     if (text.startsWith('UPDATE chain') || text.startsWith('SELECT owner'))
@@ -241,10 +265,46 @@ export class SimulatedServer {
     return []
   }
 
+  #addBudgets([budgets]: readonly Value[]): Answer {
+    for (const { scope, window } of JSON.parse(String(budgets)) as BudgetRow[]) {
+      const row = { scope, window, version: 0, spent: 0, held: 0 }
+      if (!this.rows.budgets.has(nameOf(row))) this.rows.budgets.set(nameOf(row), row)
+    }
+    return []
+  }
+
+  #budgets([asked]: readonly Value[]): Answer {
+    return (JSON.parse(String(asked)) as BudgetRow[]).map(({ scope, window }) => {
+      const row = this.rows.budgets.get(nameOf({ scope, window }))
+      const cell = (value: number | undefined) => (value === undefined ? null : BigInt(value))
+      return {
+        scope,
+        window: BigInt(window),
+        spent: cell(row?.spent),
+        held: cell(row?.held),
+        version: cell(row?.version),
+      }
+    })
+  }
+
+  /** No key here was rotated: each is a line of its own. */
+  #keys([keys]: readonly Value[]): Answer {
+    return (JSON.parse(String(keys)) as string[]).map((key) => {
+      const days = this.rows.keyDays.get(key)
+      const texts = [...(days ?? [])].map(([day, spent]) => [String(day), String(spent)])
+      let held = 0
+      for (const call of this.rows.open.values()) if (call['key'] === key) held += Number(call['hold'])
+      return { key, relative: key, days: days ? JSON.stringify(texts) : null, held: BigInt(held) }
+    })
+  }
+
   #accountsOf([accounts, calls]: readonly Value[]): readonly string[] {
     const ofCalls = (JSON.parse(String(calls)) as string[]).flatMap((call) => {
       const open = this.rows.open.get(call)
-      return open ? [String(open['account'])] : []
+      if (!open) return []
+      const inGroup = open['in_group']
+      const owner = inGroup == null ? [] : [(JSON.parse(String(inGroup)) as { person: string }).person]
+      return [String(open['account']), ...owner]
     })
     return [...new Set([...(JSON.parse(String(accounts)) as string[]), ...ofCalls])]
   }
@@ -255,6 +315,20 @@ export class SimulatedServer {
     if (names.some((name) => this.#isLocked(name, session))) return blocked
     for (const name of names) session.locks.add(name)
     return accounts.map((account) => ({ account }))
+  }
+
+  #lockBudgets(session: Session, [budgets, calls]: readonly Value[]): Answer | typeof blocked {
+    const names = new Set((JSON.parse(String(budgets)) as BudgetRow[]).map(nameOf))
+    for (const call of JSON.parse(String(calls)) as string[]) {
+      const inGroup = this.rows.open.get(call)?.['in_group']
+      if (inGroup == null) continue
+      const stored = JSON.parse(String(inGroup)) as { readonly budgets: readonly [string, number][] }
+      for (const [scope, window] of stored.budgets) names.add(nameOf({ scope, window }))
+    }
+    const locks = [...names].filter((name) => this.rows.budgets.has(name)).map((name) => `budget ${name}`)
+    if (locks.some((name) => this.#isLocked(name, session))) return blocked
+    for (const name of locks) session.locks.add(name)
+    return []
   }
 
   #wallets(values: readonly Value[]): Answer {
@@ -290,6 +364,11 @@ export class SimulatedServer {
 
   #group(session: Session, text: string, values: readonly Value[]): Answer | typeof blocked {
     const told = JSON.parse(String(values[3])) as Group['told']
+    const toldBudgets = (JSON.parse(String(values[4])) as Group['toldBudgets']).map((row) => ({
+      ...row,
+      spent: Number(row.spent),
+      held: Number(row.held),
+    }))
     const fresh = JSON.parse(String(values[8])) as string[]
     const guards = guardsIn(text, /mine AS MATERIALIZED \(SELECT id FROM chain WHERE (.*?) FOR UPDATE\)/)
     const mine = [...this.rows.chains.values()].find((chain) =>
@@ -297,7 +376,11 @@ export class SimulatedServer {
         ([column, parameter]) => String(chain[column as keyof ChainRow]) === String(values[parameter - 1]),
       ),
     )
-    const needed = [...told.map(({ account }) => `head ${account}`), ...(mine ? [`chain ${mine.id}`] : [])]
+    const needed = [
+      ...told.map(({ account }) => `head ${account}`),
+      ...toldBudgets.map((budget) => `budget ${nameOf(budget)}`),
+      ...(mine ? [`chain ${mine.id}`] : []),
+    ]
     if (needed.some((name) => this.#isLocked(name, session))) return blocked
     if (session.transaction) for (const name of needed) session.locks.add(name)
     const isGuarded = text.includes('head.version = told.version')
@@ -305,8 +388,14 @@ export class SimulatedServer {
       const head = this.rows.heads.get(account)
       return head && (!isGuarded || head.version === version)
     })
+    const areBudgetsGuarded = text.includes('b.version = told.version')
+    const currentBudgets = toldBudgets.filter((budget) => {
+      const row = this.rows.budgets.get(nameOf(budget))
+      return row && (!areBudgetsGuarded || row.version === budget.version)
+    })
     const used = fresh.filter((id) => this.rows.calls.has(id) || this.rows.open.has(id))
-    const yes = current.length === told.length && mine !== undefined && used.length === 0
+    const areCurrent = current.length === told.length && currentBudgets.length === toldBudgets.length
+    const yes = areCurrent && mine !== undefined && used.length === 0
     if (mine && yes) {
       const after = { ...mine, batch: mine.batch + 1, tx: Number(values[5]), head: String(values[6]) }
       const at = Number(values[7])
@@ -314,6 +403,7 @@ export class SimulatedServer {
         before: mine,
         after: { ...after, at: Math.max(mine.at, at) },
         told,
+        toldBudgets,
         parts: partsIn(text, values),
       }
       this.#requireUnique(group)
@@ -327,7 +417,7 @@ export class SimulatedServer {
         yes,
         mine: mine !== undefined,
         locked,
-        budgets: null,
+        budgets: currentBudgets.length > 0 ? JSON.stringify(currentBudgets.map(nameOf)) : null,
         used: used.length > 0 ? JSON.stringify(used) : null,
       },
     ]
@@ -349,6 +439,13 @@ export class SimulatedServer {
     const of = (name: string) => group.parts.get(name) ?? []
     for (const { account, next } of group.told)
       rows.heads.set(account, { version: next, at: Math.max(rows.heads.get(account)!.at, at) })
+    for (const budget of group.toldBudgets)
+      rows.budgets.set(nameOf(budget), { ...budget, version: budget.version + 1 })
+    for (const { key, day, spent } of of('keyDays')) {
+      const days = new Map(rows.keyDays.get(String(key)))
+      days.set(Number(day), (days.get(Number(day)) ?? 0) + Number(spent))
+      rows.keyDays.set(String(key), days)
+    }
     for (const lot of of('newLots')) rows.lots.set(String(lot['id']), lot)
     for (const lot of of('lots'))
       rows.lots.set(String(lot['id']), { ...rows.lots.get(String(lot['id'])), ...lot })

@@ -1,14 +1,18 @@
 // One history of several processes on one PostgreSQL, played by its seed: connections are cut with what was sent still under
 // way, processes die, stand still and wake up, the server freezes, refuses, and is followed by another one, with all that it
-// had acknowledged or without. What a process says is held against the rows, and so is what is there in the end.
+// had acknowledged or without. Calls have groups that operators change, keys with limits, and clocks that go on by days. What
+// a process says is held against the rows, and so is what is there in the end.
 
 import type { GroupLimits } from '../../../src/store/commits/durability.ts'
+import type { GroupCall, KeyLimit } from '../../../src/credits/ledger/ledger.ts'
 import type { Value } from '../../../src/store/sql/work.ts'
-import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { day, extensionOf, grantOf, holdOf, minute, settleOf } from '../../credits/support.ts'
+import { expectedBudgets, SimulatedGroups } from '../groups.ts'
 import { type Random, seeded } from '../random.ts'
 import { Scheduler } from '../scheduler.ts'
+import { CallLimits, grownIn, type Limited, type Usage } from './limits.ts'
 import { Network } from './network.ts'
-import { type Group, type Rows, SimulatedServer } from './server.ts'
+import { type BudgetRow, type Group, nameOf, type Row, type Rows, SimulatedServer } from './server.ts'
 import type { System } from './system.ts'
 
 // Groups are as large as they become: the real limit is one of real time.
@@ -18,8 +22,18 @@ const deadlineMs = 5_000
 /** Longer than a process counts as alive without a sign of life, and than its peers wait before they say so. */
 const settledMs = 60_000
 const accounts = ['rich', 'poor', 'new'] as const
+/** Whose keys are in groups; the first of them is also the account with which a group pays for others. */
+const people = ['rich', 'poor'] as const
 const least = 1_000n
+const growth = 400n
 const charge = 700n
+const hour = 60 * minute
+/** Longer than any history: leases do not run out, and no credit expires. */
+const farMs = 400 * day
+/** Clocks are changed soon after, in one of the zones of the groups, or never. */
+const beginnings = ['2026-11-21T12', '2026-10-29T09', '2026-10-31T20', '2026-04-23T15', '2026-09-25T22'].map(
+  (date) => Date.parse(`${date}:00:00Z`),
+)
 
 export interface Report {
   readonly seed: number
@@ -32,13 +46,18 @@ export interface Report {
   readonly ended: number
   readonly recovered: number
   readonly historiesLost: number
+  /** Holds that were refused, for want of credit or by a limit. */
+  readonly refused: number
 }
 
 /** What happens, and how often beside all else. */
-const asks = { hold: 40, settle: 30, checkpoint: 4, grant: 4, sweep: 10 }
+const asks = { hold: 40, settle: 30, extend: 5, checkpoint: 4, grant: 4, sweep: 10 }
+const others = { operator: 5, time: 3 }
 const blows = { cut: 5, cutAll: 2, freeze: 1, crash: 1, stop: 3, goOn: 4, wait: 2 }
 const takeovers = { failOver: 1, keep: 1, loseHistory: 1 }
-const stepsByWeight = { ...asks, ...blows, ...takeovers }
+const stepsByWeight = { ...asks, ...others, ...blows, ...takeovers }
+
+const none: Group['parts'] = new Map()
 
 class Broken extends Error {}
 
@@ -65,9 +84,10 @@ class SimulatedProcess {
   }
 }
 
-/** A hold that waits for its answer, with the least that its account had free meanwhile. */
+/** A hold that waits for its answer, with the least that its account and its limits had free meanwhile. */
 interface Asked {
   readonly account: string
+  readonly limited: Limited
   free: number
 }
 
@@ -88,11 +108,17 @@ class Simulation {
   /** Each version of an account, and the transaction that has it. */
   readonly #versions = new Map<string, string>()
   readonly #acknowledgedBatches = new Map<number, number>()
+  readonly #groups: SimulatedGroups
+  readonly #limits = new CallLimits()
+  readonly #keyLimits = new Map<string, (now: number) => KeyLimit>()
+  /** When it begins, and how far the clocks of the processes have gone on while nothing else did, milliseconds. */
+  readonly #begin: number
+  #ahead = 0
   #kept: Rows | undefined
   #isHistoryLost = false
   #count = 0
   #names = 0
-  readonly #counts = { commands: 0, groups: 0, cuts: 0, ended: 0, recovered: 0, historiesLost: 0 }
+  readonly #counts = { commands: 0, groups: 0, cuts: 0, ended: 0, recovered: 0, historiesLost: 0, refused: 0 }
   #broken: string | undefined
 
   constructor(system: System, seed: number, tell?: (line: string) => void) {
@@ -100,11 +126,19 @@ class Simulation {
     this.#tell = tell
     this.random = seeded(seed)
     const { scheduler, random } = this
+    this.#begin = random.pick(beginnings)
+    for (const person of people) this.#limitKey(person)
+    this.#groups = new SimulatedGroups(random, { people, mostOfGroup: 14_000, mostOfPerson: 10_000 })
     this.#server = new SimulatedServer(
-      () => noon + scheduler.now,
+      () => this.#begin + scheduler.now,
       (group, rows) => this.#onGroup(group, rows),
     )
     this.#network = new Network({ scheduler, random, system, tell: (line) => this.tell(line) }, this.#server)
+  }
+
+  /** On the clocks of the processes, milliseconds since 1970. */
+  #now(): number {
+    return this.#begin + this.#ahead + this.scheduler.now
   }
 
   tell(line: () => string): void {
@@ -175,7 +209,7 @@ class Simulation {
       this.#system.PostgresLedger.open({
         server,
         owner,
-        time: { clock: () => noon + this.scheduler.now, backMs: 60_000, stepped: () => undefined },
+        time: { clock: () => this.#now(), backMs: 60_000, stepped: () => undefined },
         limits,
         deadlineMs,
         isDead: peers.isDead,
@@ -228,8 +262,15 @@ class Simulation {
         return this.#ask(process, 'checkpoint', () => this.#checkpoint(process))
       case 'grant':
         return this.#ask(process, 'grant', () => this.#grantAny(process))
+      case 'extend':
+        return this.#ask(process, 'extend', () => this.#extend(process))
       case 'sweep':
         return this.#ask(process, 'sweep', () => this.#sweep(process))
+      case 'operator':
+        return this.random.oneIn(5) ? this.#limitKey(this.random.pick(people)) : this.#groups.act()
+      case 'time':
+        this.#ahead += this.random.pick([hour, 7 * hour, day, 3 * day, 11 * day])
+        return this.tell(() => `it is ${new Date(this.#now()).toISOString()}`)
       case 'cut':
       case 'cutAll':
         this.tell(() => `${process.owner} is cut`)
@@ -288,19 +329,55 @@ class Simulation {
     })
   }
 
-  async #hold(
-    process: SimulatedProcess,
-    account: string = this.random.pick(['rich', 'rich', 'poor', 'new']),
-  ) {
+  /** A call without a group, or with a key of one: the person pays, or the group. */
+  #limitsOf(account: string): Limited & { readonly account: string; readonly inGroup: GroupCall | null } {
+    const { random } = this
+    const free = { account, budgets: [], key: null, keyLimit: null, inGroup: null }
+    if (random.oneIn(4)) return free
+    const person = random.pick(people)
+    const standing = this.#groups.standingOf(person)
+    const now = this.#now()
+    const key = `key of ${person}`
+    const keyLimit = this.#keyLimits.get(key)?.(now) ?? null
+    if (standing === undefined) return { ...free, account: person, key, keyLimit }
+    const payer = random.oneIn(2) ? people[0] : person
+    // Without them nothing but the key ties calls together that different accounts pay for.
+    const levels = random.oneIn(3) ? [] : standing.levels
+    const budgets = this.#system.budgetsOf({ person, levels }, now)
+    const expected = expectedBudgets({ ...standing, levels }, now)
+    const inGroup = { group: standing.group, person, budgets }
+    return { account: payer, budgets: expected, key, keyLimit, inGroup }
+  }
+
+  /** An operator limits a key, for ever or for each day, or lets it spend what it likes. */
+  #limitKey(person: string): void {
+    const limit = BigInt(this.random.below(9_000))
+    const isOfDays = this.random.oneIn(2)
+    const key = `key of ${person}`
+    if (this.random.oneIn(4)) this.#keyLimits.delete(key)
+    else this.#keyLimits.set(key, (now) => ({ limit, windowStart: isOfDays ? now - (now % day) : 0 }))
+  }
+
+  #freeOf({ account, limited }: Omit<Asked, 'free'>): number {
+    const { rows } = this.#server
+    const left = this.#limits.usageIn(rows, 'before', none).leftOf(limited)
+    return Math.min(rows.freeOf(account), ...left.values())
+  }
+
+  async #hold(process: SimulatedProcess, of: string = this.random.pick(['rich', 'rich', 'poor', 'new'])) {
     const call = `call${this.#count++}`
     const { owner } = process
-    const asked: Asked = { account, free: this.#server.rows.freeOf(account) }
+    const limited = this.#limitsOf(of)
+    const { account, key, keyLimit, inGroup } = limited
+    this.#limits.note(call, limited)
+    const asked: Asked = { account, limited, free: this.#freeOf({ account, limited }) }
     this.#asked.add(asked)
     process.running.add(call)
     try {
-      const leaseUntil = noon + 86_400_000
+      const leaseUntil = this.#now() + farMs
+      const amounts = { want: least, least, most: least }
       const held = await process.ledger!.hold(
-        holdOf(call, { owner, account, key: null, want: least, least, most: least, leaseUntil }),
+        holdOf(call, { owner, account, key, keyLimit, inGroup, leaseUntil, ...amounts }),
       )
       this.tell(() => `${owner} says of ${call}: ${held.kind}`)
       if (held.kind === 'held') {
@@ -309,7 +386,8 @@ class Simulation {
         this.#requireThere(call)
       } else {
         process.running.delete(call)
-        const free = Math.min(asked.free, this.#server.rows.freeOf(account))
+        this.#counts.refused++
+        const free = Math.min(asked.free, this.#freeOf(asked))
         if (free >= least && !this.#isHistoryLost)
           this.fail(`${call} was refused, and ${account} had ${free} free all the time`)
       }
@@ -319,6 +397,16 @@ class Simulation {
       this.#requireOutage(error, call)
     } finally {
       this.#asked.delete(asked)
+    }
+  }
+
+  async #extend(process: SimulatedProcess) {
+    const [call] = process.held
+    if (call === undefined) return
+    try {
+      await process.ledger!.extend(extensionOf(call, growth, { owner: process.owner }))
+    } catch (error) {
+      this.#requireOutage(error, `an extension of ${call}`)
     }
   }
 
@@ -369,7 +457,7 @@ class Simulation {
     const [call] = process.held
     if (call === undefined) return
     const { usage } = settleOf(call, 0n)
-    const leaseUntil = noon + 86_400_000
+    const leaseUntil = this.#now() + farMs
     try {
       await process.ledger!.checkpoint({ call, owner: process.owner, usage, cost: 300n, leaseUntil })
     } catch (error) {
@@ -391,7 +479,7 @@ class Simulation {
     name: string,
     account: string,
     amount: bigint,
-    expiresAt = noon + 86_400_000 + this.#count++,
+    expiresAt = this.#begin + farMs + this.#count++,
   ) {
     this.#granted.set(name, [account, amount, expiresAt])
     try {
@@ -407,7 +495,7 @@ class Simulation {
 
   async #sweep(process: SimulatedProcess) {
     try {
-      await process.ledger!.recover(noon + this.scheduler.now)
+      await process.ledger!.recover(this.#now())
     } catch (error) {
       this.#requireOutage(error, 'a sweep')
     }
@@ -437,7 +525,8 @@ class Simulation {
   }
 
   /** A group is about to be written: whatever its guards have let through, these must hold. */
-  #onGroup({ before, after, told, parts }: Group, rows: Rows): void {
+  #onGroup(group: Group, rows: Rows): void {
+    const { before, after, told, parts } = group
     this.#counts.groups++
     if (before.owner.startsWith('over:')) this.fail(`${before.owner} was taken, and has written`)
     const acknowledged = this.#acknowledgedBatches.get(after.id) ?? 0
@@ -459,11 +548,41 @@ class Simulation {
         this.fail(`${id} was ended for ${owner}, whose chain nobody has taken`)
     }
     // Within a group all that it opens may have been there before anything that it ends.
+    const amid = this.#limits.usageIn(rows, 'amid', parts)
+    const setAside = [...(parts.get('opening') ?? []), ...grownIn(rows.open, parts)]
     for (const asked of this.#asked) {
-      const opened = (parts.get('opening') ?? []).filter(({ account }) => account === asked.account)
-      const held = opened.reduce((sum, { hold }) => sum + Number(hold), 0)
-      asked.free = Math.min(asked.free, rows.freeOf(asked.account) - held)
+      const opened = setAside.filter(({ account }) => account === asked.account)
+      const held = opened.reduce(
+        (sum, { id, hold }) => sum + Number(hold) - Number(rows.open.get(String(id))?.['hold'] ?? 0),
+        0,
+      )
+      const left = amid.leftOf(asked.limited).values()
+      asked.free = Math.min(asked.free, rows.freeOf(asked.account) - held, ...left)
     }
+    if (!this.#isHistoryLost) this.#requireLimits(group, rows, setAside)
+  }
+
+  /** What is set aside is within every limit of its call, and budgets say what their calls have spent and hold. */
+  #requireLimits({ toldBudgets, parts }: Group, rows: Rows, setAside: readonly Row[]): void {
+    const usage = this.#limits.usageIn(rows, 'after', parts)
+    for (const budget of toldBudgets) {
+      const name = nameOf(budget)
+      const known = rows.budgets.get(name)?.version
+      if (known !== budget.version) this.fail(`${name} is at ${known}, and a group knew ${budget.version}`)
+      this.#requireBudget(name, budget, usage)
+    }
+    // Limits may be changed while a group comes together: what is there fits the widest that any of it was asked with.
+    const widest = new Map<string, number>()
+    for (const call of setAside)
+      for (const [name, left] of usage.leftOf(this.#limits.of(call)))
+        widest.set(name, Math.max(left, widest.get(name) ?? -Infinity))
+    for (const [name, left] of widest) if (left < 0) this.fail(`${name} is passed by ${-left}`)
+  }
+
+  #requireBudget(name: string, { spent, held }: Pick<BudgetRow, 'spent' | 'held'>, usage: Usage): void {
+    const right = usage.budgets.get(name) ?? { spent: 0, held: 0 }
+    if (spent !== right.spent || held !== right.held)
+      this.fail(`${name} has ${spent} spent and ${held} held, and its calls ${right.spent} and ${right.held}`)
   }
 
   /** Of the lines of a group: they go on from the end of their chain, and each account has an order over all chains. */
@@ -524,8 +643,23 @@ class Simulation {
     const living = new Set(this.#living.map(({ owner }) => owner))
     for (const { id, owner } of this.#server.rows.open.values())
       if (!living.has(String(owner)) && !this.#isHistoryLost) this.fail(`${id} of ${owner} is still open`)
-    if (!this.#isHistoryLost) this.#requireWhole(this.#server.rows)
+    if (!this.#isHistoryLost) {
+      this.#requireWhole(this.#server.rows)
+      this.#requireCounted(this.#server.rows)
+    }
     if (this.#broken !== undefined) throw new Broken(this.#broken)
+  }
+
+  #requireCounted(rows: Rows): void {
+    const usage = this.#limits.usageIn(rows, 'before', none)
+    for (const [name, budget] of rows.budgets) this.#requireBudget(name, budget, usage)
+    for (const name of usage.budgets.keys())
+      if (!rows.budgets.has(name)) this.fail(`${name} has calls, and is not there`)
+    for (const person of people) {
+      const key = `key of ${person}`
+      const [days, right] = [rows.keyDays.get(key), usage.daysOf(key)]
+      if (!Bun.deepEquals(days, right)) this.fail(`the days of ${key} are not those of its calls`)
+    }
   }
 
   #requireWhole({ lots, open, calls, journal }: Rows): void {
