@@ -45,6 +45,11 @@ export const configSchema = z.strictObject({
       1,
       64,
     ),
+    warm_up: note(
+      z.boolean().default(true),
+      'Whether the gateway makes calls of its own before it is ready, for at most a third of a second, so that the first ones ' +
+        'of its clients are not slow. They are in memory alone: nothing is charged or logged',
+    ),
     public_url: note(
       baseUrl.optional(),
       'The address under which clients reach the gateway, without /v1, such as https://models.example.org; links in ' +

@@ -198,6 +198,8 @@ export interface ServingParts extends Intake, KeyedCalls, FreeReading {
   readonly site: Site
   /** False while the gateway drains: it finishes running requests and accepts no new ones. */
   readonly ready: () => boolean
+  /** Whether the gateway has just started: it takes calls, and whoever asks whether it is ready is told to wait. */
+  readonly warming: () => boolean
   /** Whether the gateway was told to stop: it may still take requests, so that nobody is refused who comes by a balancer. */
   readonly leaving: () => boolean
 

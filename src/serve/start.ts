@@ -111,6 +111,7 @@ export async function startGateway(
     log.warn('configuration', { name, problem })
   const traces = await openTraces(env, { version, log, usd: formatUsd })
   let listening: Server | undefined
+  let isWarming = config.server.warm_up
   const gateway = createGateway({
     config,
     reread,
@@ -121,10 +122,21 @@ export async function startGateway(
     owner,
     clock: Date.now,
     server: () => listening,
+    warming: () => isWarming,
     traces,
     siblings: place?.siblings,
   })
   inFlight = gateway.inFlight
+  const calls = inFlight
+  const warmUpOnce = async () => {
+    if (!isWarming) return
+    const { warmUp } = await import('./warm-up.ts')
+    const answered = await warmUp({ forMs: warmUpMs, isInterrupted: () => calls.size > 0, log })
+    log.debug('warmed up', { calls: answered })
+    isWarming = false
+  }
+  // The others of a port take its calls; a single gateway keeps nobody waiting.
+  if (place !== undefined) await warmUpOnce()
   let server: Server
   try {
     server = listen(config, gateway, place === undefined ? 'own' : 'shared')
@@ -182,6 +194,7 @@ export async function startGateway(
     const database = read.store.url === undefined ? undefined : store.path
     const facts = { ...startFacts(config, port, live, ownerKey), database }
     if (place === undefined) announceServer(config, log, facts.baseUrl)
+    await warmUpOnce()
     return {
       facts,
       reloadConfig: () => gateway.configuration.readAgain(false),
@@ -210,6 +223,9 @@ export async function startGateway(
     throw error
   }
 }
+
+/** How long a gateway that starts makes calls of its own at most, milliseconds. */
+const warmUpMs = 300
 
 /** How often a server looks for what commands have changed of accounts and keys, milliseconds. */
 const accountsEveryMs = 50

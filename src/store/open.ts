@@ -1,5 +1,6 @@
 // Opens a data directory. Nothing outside this folder knows that it is SQLite.
 
+import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
 import { defaultGroupLimits, type GroupLimits, LogSync } from './commits/durability.ts'
@@ -18,7 +19,13 @@ import { sqlStores } from './sql/stores.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
-import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/sqlite.ts'
+import {
+  databasePath,
+  openDatabase,
+  openDatabaseInMemory,
+  requireWhole,
+  unusable,
+} from './sqlite/database/sqlite.ts'
 import { SqlIdentities } from './sql/identity-store.ts'
 import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { SqlSignatures } from './sql/buffered-rows.ts'
@@ -107,11 +114,20 @@ export async function openStore(dataDir: string, options: StoreOptions): Promise
   const lock = options.serveAs === undefined ? undefined : lockFor(dataDir, options)
   try {
     upgrade(dataDir, options, lock !== undefined)
-    return storeIn(dataDir, options, lock)
+    if (lock) requireWhole(dataDir)
+    return storeOver(openDatabase(dataDir, options.clock()), dataDir, options, lock)
   } catch (error) {
     lock?.release()
     throw unusable(dataDir, error)
   }
+}
+
+/**
+ * A store of the same code in the memory of this process: it touches no file, and ends when it is closed. What reads the
+ * file of a store (audits, long reports) finds nothing.
+ */
+export function openInMemory({ clock }: Pick<StoreOptions, 'clock'>): Store {
+  return storeOver(openDatabaseInMemory(clock()), undefined, { clock }, undefined)
 }
 
 /** Takes the lock of the data directory, or throws StoreOpenError with the process that holds it. */
@@ -132,16 +148,23 @@ export function lockFor(dataDir: string, { clock, notice }: StoreOptions): Serve
   }
 }
 
-function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void } | undefined): Store {
+/** Without a data directory there is nothing beside the database. */
+function storeOver(
+  database: Database,
+  dataDir: string | undefined,
+  options: StoreOptions,
+  lock: { release(): void } | undefined,
+): Store {
   const { clock, serveAs, notice, clockBackMs: backMs = defaultClockBackMs } = options
-  if (lock) requireWhole(dataDir)
-  const database = openDatabase(dataDir, clock())
-  const path = databasePath(dataDir)
+  const path = dataDir === undefined ? ':memory:' : databasePath(dataDir)
   // With the lock, every earlier server is known to be dead; without it none is.
   const isDead = (owner: string) => lock !== undefined && owner !== serveAs
-  const anchors = new Anchors(anchorsBeside(path), clock, (head) =>
-    options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
-  )
+  const anchors =
+    dataDir === undefined
+      ? undefined
+      : new Anchors(anchorsBeside(path), clock, (head) =>
+          options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
+        )
   const times = options.retention ?? defaultRetention
   const plain = new SqliteTables(database)
   const signatures = new SqlSignatures({ tables: plain, clock, livesMs: times.signaturesMs })
@@ -165,7 +188,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     bufferedRows: [requestLog, signatureRows],
     isDead,
     isRunning: (call) => options.isRunning?.(call) === true,
-    committed: (head) => anchors.onCommitted(head),
+    committed: (head) => anchors?.onCommitted(head),
     log,
     lost: options.lost,
     // A command that fails says so itself.
@@ -174,15 +197,15 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
 
   let spill: SpillFile | undefined
   try {
-    if (serveAs !== undefined) {
+    if (serveAs !== undefined && dataDir !== undefined) {
       requireClock(ledger.now() - clock(), backMs)
       register(database, serveAs, clock())
       database.run(`PRAGMA busy_timeout = ${serverBusyTimeoutMs}`)
       spill = takeOver(dataDir, ledger, options)
       const cut = missingAnchor(database, readAnchors(anchorsBeside(path)))
-      if (cut === null) anchors.allowThinning()
+      if (cut === null) anchors?.allowThinning()
       else notice?.(cutMessage, { found: cut })
-      anchors.write(ledger.head())
+      anchors?.write(ledger.head())
     }
   } catch (error) {
     database.close()
@@ -235,7 +258,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     whenAccountsChange: (act) => void whenAccountsChange.push(act),
     refreshAccounts: () => accounts.refresh(),
     leads: () => true,
-    anchor: () => anchors.write(ledger.head()),
+    anchor: () => anchors?.write(ledger.head()),
     async close() {
       retention.close()
       thread.close()
@@ -247,7 +270,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
         }
         if (signatures.waiting) await ledger.group.probe(() => undefined)
         await ledger.close()
-        if (anchors.behind) anchors.write(ledger.head())
+        if (anchors?.behind) anchors.write(ledger.head())
       } finally {
         requestLog.close()
         spill?.close()

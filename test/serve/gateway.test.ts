@@ -16,6 +16,7 @@ let now = started
 let store: Store
 let gateway: Gateway
 let key: string
+let isWarming = false
 let account: string
 /** How long the connections of requests were allowed to be idle, seconds, one after the other. */
 const idle: number[] = []
@@ -66,6 +67,7 @@ beforeAll(async () => {
     clock: () => now,
     owner: 'gateway_test',
     traces: undefined,
+    warming: () => isWarming,
     server: () => ({
       port: 8787,
       timeout: (_, seconds) => void idle.push(seconds),
@@ -161,6 +163,21 @@ test('settings that are kept are read again only when somebody has changed them'
   expect((await ask({ model: 'echo' })).status).toBe(200)
   expect(await configuration.follow()).toBe(false)
   expect(readings).toBe(before + 1)
+})
+
+test('a gateway that warms up takes calls, and says that it is not ready', async () => {
+  const ready = () =>
+    gateway.fetch(new Request('http://weir.example/readyz', { headers: { host: 'weir.example' } }))
+  isWarming = true
+  expect((await ask()).status).toBe(200)
+  expect((await ready()).status).toBe(503)
+  isWarming = false
+  expect(await (await ready()).json()).toEqual({
+    status: 'ready',
+    store: 'writable',
+    warming: false,
+    draining: false,
+  })
 })
 
 test('a gateway that drains takes no new call', async () => {

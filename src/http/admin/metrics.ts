@@ -39,7 +39,7 @@ export async function metrics(parts: HttpParts, request: Request): Promise<Respo
 
 /** What this process counts of itself, as text. */
 export async function ownFigures(parts: HttpParts): Promise<string> {
-  const { ledger, chat, leaving, sockets, gateways } = parts
+  const { ledger, chat, warming, leaving, sockets, gateways } = parts
   const writable = await ledger.writable()
   const figures = await parts.figures()
   const health = await Promise.all(
@@ -58,7 +58,7 @@ export async function ownFigures(parts: HttpParts): Promise<string> {
     },
     gauge('weir_calls_in_flight', 'Calls that run now.', chat.inFlight.size),
     gauge('weir_sockets_open', 'WebSockets that are open now.', sockets.size),
-    gauge('weir_ready', 'Whether /readyz says ready.', writable && !leaving() ? 1 : 0),
+    gauge('weir_ready', 'Whether /readyz says ready.', writable && !warming() && !leaving() ? 1 : 0),
     gauge('weir_store_writable', 'Whether the database can be written.', writable ? 1 : 0),
     ...healthFamilies(health),
     gauge('weir_commands_waiting', 'Commands of the ledger that wait for a commit.', figures.commandsWaiting),

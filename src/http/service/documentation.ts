@@ -95,6 +95,7 @@ export const aliveSchema = z.object({
 export const readinessSchema = z.object({
   status: z.enum(['ready', 'not ready']),
   store: z.enum(['writable', 'unavailable']),
+  warming: z.boolean().describe('The gateway has just started and makes calls of its own, for a moment.'),
   draining: z.boolean().describe('The gateway is stopping: it finishes what it has and takes nothing new.'),
 })
 
@@ -189,11 +190,16 @@ export const readiness: Operation = {
   answers: {
     200: {
       description: 'They can.',
-      content: json('Readiness', { status: 'ready', store: 'writable', draining: false }),
+      content: json('Readiness', { status: 'ready', store: 'writable', warming: false, draining: false }),
     },
     503: {
-      description: 'The database cannot be written, or the gateway is stopping.',
-      content: json('Readiness', { status: 'not ready', store: 'unavailable', draining: false }),
+      description: 'The gateway has just started, its database cannot be written, or it is stopping.',
+      content: json('Readiness', {
+        status: 'not ready',
+        store: 'unavailable',
+        warming: false,
+        draining: false,
+      }),
     },
   },
   errors: ofAnyRequest,

@@ -13,17 +13,19 @@ export const getHealth: Route<unknown> = {
   operation: async () => (await import('./documentation.ts')).health,
 }
 
-/** Not ready while the database cannot be written, and from the moment that the gateway is told to stop. */
+/** Not ready while the gateway warms up or its database cannot be written, and from the moment that it is told to stop. */
 export const getReadiness: Route = {
   method: 'GET',
   path: '/readyz',
   handle: async (parts) => {
     const writable = await parts.ledger.writable()
+    const warming = parts.warming()
     const leaving = parts.leaving()
-    const ready = writable && !leaving
+    const ready = writable && !warming && !leaving
     const body = {
       status: ready ? 'ready' : 'not ready',
       store: writable ? 'writable' : 'unavailable',
+      warming,
       draining: leaving,
     }
     return Response.json(body, { status: ready ? 200 : 503 })

@@ -517,6 +517,7 @@ function servingOf(source: ServingSource): Serving {
     log,
     now: clock,
     ready: () => !draining,
+    warming: source.warming,
     leaving: () => isLeaving,
     publicUrl,
     addressRules: {

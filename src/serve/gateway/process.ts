@@ -18,6 +18,8 @@ export interface GatewayProcess {
   readonly owner: string
   /** The server that listens for this gateway; undefined before it does, or without one. */
   readonly server: () => ListeningServer | undefined
+  /** Whether it has just started and is not ready: calls are taken meanwhile. */
+  readonly warming: () => boolean
   /** Undefined where no collector is named. */
   readonly traces: Traces | undefined
   readonly store: Store

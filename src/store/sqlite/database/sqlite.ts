@@ -52,6 +52,14 @@ export function openDatabase(dataDir: string, now: number): Database {
   }
 }
 
+/** A database with all tables in the memory of this process: no other connection sees it, and it ends when it is closed. */
+export function openDatabaseInMemory(now: number): Database {
+  const database = closingWhole(new Database(':memory:', { safeIntegers: true, strict: true }))
+  database.run('PRAGMA foreign_keys = ON')
+  migrate(database, now)
+  return database
+}
+
 /** Any failure of opening as the one error that operators see. */
 export function unusable(dataDir: string, error: unknown): StoreOpenError {
   if (error instanceof StoreOpenError) return error
