@@ -1,4 +1,5 @@
-// What hostile providers and clients send holds nobody else up: a short slice of `bun run hostile`.
+// What hostile providers and clients send holds nobody else up: a short slice of `bun run hostile`, which says which of
+// them it was.
 
 import { expect, test } from 'bun:test'
 import { besiege, findingsOf } from './hostile.ts'
@@ -28,6 +29,7 @@ test('no hostile stream, answer or body holds the loop, or a steady stream, up (
     scale: 0.5,
     streams: 20,
     chosen: (name) => chosen.includes(name),
+    rounds: 'all',
     say: (row) => rows.push(row),
   })
   const findings = findingsOf(report)

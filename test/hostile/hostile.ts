@@ -20,13 +20,15 @@ export interface Figures {
 }
 
 export interface HostileOptions {
-  /** Runs the attacks again until so much time is over; each once at least. */
+  /** Runs the attacks again until so much time is over; once at least. */
   readonly seconds: number
   /** How many of everything: 1 is the full attack. */
   readonly scale: number
   readonly streams: number
   /** Which of the attacks. */
   readonly chosen: (name: string) => boolean
+  /** Each by itself, which says which of them it was, and then all at once; or only that. */
+  readonly rounds: 'each and all' | 'all'
   readonly say: (line: string) => void
 }
 
@@ -97,7 +99,7 @@ const modelNames =
   'paced small stalled deep-event deep-objects wide-event full-event long-event tiny-events ' +
   'tiny-odd-events tiny-calls many-calls comments blank-lines deep-whole wide-whole logprobs-whole long-whole calls-whole deep-arguments'
 
-/** Runs the attacks, each by itself and then all at once, until the time is over. */
+/** Runs the attacks until the time is over. */
 export async function besiege(options: HostileOptions): Promise<Report> {
   const { seconds, scale, say } = options
   const chosen = attacks.filter(({ name }) => options.chosen(name))
@@ -121,9 +123,11 @@ export async function besiege(options: HostileOptions): Promise<Report> {
     await Bun.sleep(1_000)
     await note('nothing')
     do {
-      for (const attack of chosen) {
-        await attack.run(weir, scale)
-        await note(attack.name)
+      if (options.rounds === 'each and all') {
+        for (const attack of chosen) {
+          await attack.run(weir, scale)
+          await note(attack.name)
+        }
       }
       if (chosen.length > 1) {
         await Promise.all(chosen.map((attack) => attack.run(weir, scale / 4)))

@@ -19,6 +19,7 @@ const report = await besiege({
   scale: Number(values.scale),
   streams: Number(values.streams),
   chosen: (name) => name.includes(values.only),
+  rounds: 'each and all',
   say,
 })
 say(JSON.stringify(report))

@@ -72,9 +72,16 @@ export async function callOnce(
       return { ...facts, words: plan.words, cost: usage.cost, ending: 'complete' }
     }
     const decoder = new TextDecoder()
+    const running = '"finish_reason":null'
+    let [events, from] = [0, 0]
     for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
       facts.text += decoder.decode(bytes, { stream: true })
-      facts.words = facts.text.split('"finish_reason":null').length - 2
+      for (let at = facts.text.indexOf(running, from); at >= 0; at = facts.text.indexOf(running, from)) {
+        events += 1
+        from = at + running.length
+      }
+      // The first names the role, and is no word.
+      facts.words = events - 1
       if (facts.words < leaveAfter) continue
       abort.abort()
       return { ...facts, ending: 'left' }
