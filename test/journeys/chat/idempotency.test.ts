@@ -2,7 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { parseUsd } from '../../../src/credits/money.ts'
-import { creditsOf, expectAudited, postAs, restingCredits, runJson } from '../../support/call-gateway.ts'
+import {
+  creditsOf,
+  eventually,
+  expectAudited,
+  postAs,
+  restingCredits,
+  runJson,
+} from '../../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
 import { tempDir } from '../../support/tmp.ts'
 
@@ -67,13 +74,13 @@ async function charges(): Promise<{ used: string; held: string }> {
   return { used, held }
 }
 
-/** Asks again until the first request with this key has ended. */
+/** Asks again once the first request with this key has ended. */
 async function askWhenEnded(...request: Parameters<typeof send>): Promise<Answer> {
-  const deadline = performance.now() + 10_000
-  for (;;) {
-    const answer = await ask(...request)
-    if (answer.code !== 'idempotency_in_progress' || performance.now() > deadline) return answer
-  }
+  await restingCredits(weir, key)
+  return eventually(
+    () => ask(...request),
+    ({ code }) => code !== 'idempotency_in_progress',
+  )
 }
 
 describe('the same request again', () => {
@@ -191,7 +198,7 @@ test.each([[false], [true]])(
     const leaving = new AbortController()
     const left = send(`early-${stream}`, slow, '/v1', key, leaving.signal).catch(() => undefined)
     // The hold is there, so the call has begun.
-    while ((await charges()).held === '0');
+    await eventually(charges, ({ held: some }) => some !== '0')
     leaving.abort()
     await left
     let answer: Answer | undefined
