@@ -18,6 +18,11 @@ export interface Provisioned {
 }
 
 export interface ProvisioningStore {
+  /**
+   * Changes of one account or group, one at a time at all gateways together: what `act` has read of it is so until it ends.
+   * Rejects with `overloaded` where another one takes long, or `store_unavailable`.
+   */
+  changeAlone<T>(id: string, act: () => Promise<T>): Promise<T>
   put(row: Provisioned): Awaitable<void>
   find(id: string): Awaitable<Provisioned | undefined>
   /** The account with this name, in small letters. */

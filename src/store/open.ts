@@ -15,6 +15,7 @@ import { SqlItemConversations } from './sql/item-conversations.ts'
 import { SqlResponses } from './sql/response-store.ts'
 import { defaultRetention, DeletedContents, Retention } from './sql/retention.ts'
 import { SqlIdempotency } from './sql/idempotency.ts'
+import { SqlProvisioning } from './sql/records.ts'
 import { sqlStores } from './sql/stores.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
@@ -229,6 +230,7 @@ function storeOver(
   const long = serveAs === undefined ? undefined : new LongReports(thread)
   return {
     ...sqlStores(tables),
+    provisioning: new SqlProvisioning(tables, here, (id) => accounts.forgetAccount(id)),
     ledger,
     accounts,
     groups: accounts.groups,

@@ -227,7 +227,7 @@ function users(acting: ScimActing, asked: ScimRequest, id: string | undefined): 
     filter: (filter) => filterUsers(parts, filter),
     list: (query) => pageOfAccounts(parts, query),
   }
-  return id === undefined ? serveAll(kind, asked) : oneAtATime(id, () => serveOne(kind, asked, id))
+  return id === undefined ? serveAll(kind, asked) : serveInTurn(parts, kind, asked, id)
 }
 
 function groups(acting: ScimActing, asked: ScimRequest, id: string | undefined): Promise<ScimAnswer> {
@@ -243,7 +243,7 @@ function groups(acting: ScimActing, asked: ScimRequest, id: string | undefined):
     filter: (filter) => filterGroups(parts, filter),
     list: (query) => pageOfGroups(parts, query),
   }
-  return id === undefined ? serveAll(kind, asked) : oneAtATime(id, () => serveOne(kind, asked, id))
+  return id === undefined ? serveAll(kind, asked) : serveInTurn(parts, kind, asked, id)
 }
 
 async function serveAll<Item extends { readonly id: string }>(
@@ -258,6 +258,17 @@ async function serveAll<Item extends { readonly id: string }>(
   const filter = query.get('filter')
   const found = filter === null ? await kind.list(query) : wholeOf(await kind.filter(filter), query)
   return { status: 200, body: page(await Promise.all(found.items.map(kind.show)), found) }
+}
+
+/** Changes are made one at a time: what a change was allowed for is still so when it is made. */
+function serveInTurn<Item extends { readonly id: string }>(
+  { provisioning }: HttpParts,
+  kind: Kind<Item>,
+  asked: ScimRequest,
+  id: string,
+): Promise<ScimAnswer> {
+  const serve = () => serveOne(kind, asked, id)
+  return asked.method === 'GET' ? serve() : provisioning.changeAlone(id, serve)
 }
 
 async function serveOne<Item extends { readonly id: string }>(
@@ -298,20 +309,6 @@ function answerOf(resource: Resource, status: number): ScimAnswer {
       ...(location === '' ? {} : status === 201 ? { location } : { 'content-location': location }),
       ...(typeof version === 'string' ? { etag: version } : {}),
     },
-  }
-}
-
-/** Changes of one resource at a time: what a change was allowed for is still so when it is made. */
-const changing = new Map<string, Promise<unknown>>()
-
-async function oneAtATime<Result>(id: string, act: () => Promise<Result>): Promise<Result> {
-  const before = changing.get(id)
-  const mine = (before ?? Promise.resolve()).then(act, act)
-  changing.set(id, mine)
-  try {
-    return await mine
-  } finally {
-    if (changing.get(id) === mine) changing.delete(id)
   }
 }
 

@@ -15,6 +15,7 @@ import { SqlResponses } from '../sql/response-store.ts'
 import { defaultRetention, DeletedContents, Retention } from '../sql/retention.ts'
 import { SqlIdempotency } from '../sql/idempotency.ts'
 import { SqlReports } from '../sql/reports.ts'
+import { SqlProvisioning } from '../sql/records.ts'
 import { sqlStores } from '../sql/stores.ts'
 import { SqlStatements } from '../sql/statements.ts'
 import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
@@ -138,6 +139,7 @@ export async function openOnPostgres(
   }
   return {
     ...sqlStores(tables),
+    provisioning: new SqlProvisioning(tables, here, (id) => accounts.forgetAccount(id)),
     ledger,
     accounts,
     groups: accounts.groups,

@@ -338,6 +338,11 @@ export class SqlAccounts implements AccountStore {
     this.#events.onChanged()
   }
 
+  /** Reads an account again, which another process may have changed a moment ago. */
+  forgetAccount(id: string): void {
+    this.#drop(this.#accounts, id)
+  }
+
   /** Cached rows may have changed, or only this session: read them again. */
   forget(session?: string): void {
     if (session !== undefined) return this.#drop(this.#sessions, session)

@@ -7,9 +7,19 @@ import type { SettingsRow, SettingsStore } from '../../accounts/console-settings
 import type { Act, ActFilter, ActLog, LoggedAct } from '../../accounts/identity/identity-store.ts'
 import type { ManagementKey, ManagementKeyStore, ManagementScope } from '../../accounts/management-key.ts'
 import type { Provisioned, ProvisionedKind, ProvisioningStore } from '../../accounts/provisioning.ts'
+import { GatewayError } from '../../errors/errors.ts'
 import type { McpServerRow, McpServerStore } from '../../accounts/mcp-server.ts'
 import type { Row } from '../schema.ts'
-import { numberOrNull, recordReader, sql, sqlWhere, type Tables, type Work } from './work.ts'
+import type { ThisProcess } from './idempotency.ts'
+import {
+  numberOrNull,
+  type OrderedTables,
+  recordReader,
+  sql,
+  sqlWhere,
+  type Tables,
+  type Work,
+} from './work.ts'
 
 export class SqlManagementKeys implements ManagementKeyStore {
   readonly #tables: Tables
@@ -87,11 +97,69 @@ const keyOf = recordReader<Row<'managementKey'>>()({
 
 // What directories say of accounts and groups.
 
-export class SqlProvisioning implements ProvisioningStore {
-  readonly #tables: Tables
+/** How long a change waits for one that another process is making, milliseconds. */
+const patienceMs = 10_000
+/** Between two tries, milliseconds. */
+const retryMs = 20
+/** What a process that has ended was changing is free after this time, milliseconds: it may have ended a moment ago. */
+const abandonedMs = 15_000
 
-  constructor(tables: Tables) {
+export class SqlProvisioning implements ProvisioningStore {
+  readonly #tables: OrderedTables
+  readonly #process: ThisProcess
+  readonly #onTurn: (id: string) => void
+  /** The last change of each account or group in this process. */
+  readonly #changing = new Map<string, Promise<unknown>>()
+
+  /** `onTurn` is called before a change: what is cached of that account may be older than the one before. */
+  constructor(tables: OrderedTables, process: ThisProcess, onTurn: (id: string) => void) {
     this.#tables = tables
+    this.#process = process
+    this.#onTurn = onTurn
+  }
+
+  async changeAlone<T>(id: string, act: () => Promise<T>): Promise<T> {
+    const turn = () => this.#inTurn(id, act)
+    const mine = (this.#changing.get(id) ?? Promise.resolve()).then(turn, turn)
+    this.#changing.set(id, mine)
+    try {
+      return await mine
+    } finally {
+      if (this.#changing.get(id) === mine) this.#changing.delete(id)
+    }
+  }
+
+  async #inTurn<T>(id: string, act: () => Promise<T>): Promise<T> {
+    const name = `change ${id}`
+    const { owner } = this.#process
+    const turn = JSON.stringify({ owner, turn: crypto.randomUUID() } satisfies Turn)
+    await this.#takeTurn(name, turn)
+    this.#onTurn(id)
+    // Also where the database is away when the change ends: nobody else could ever change it.
+    const end = () => this.#tables.persist(name, () => turns.end.run(name, turn))
+    try {
+      const result = await act()
+      await end()
+      return result
+    } catch (error) {
+      end().catch(() => undefined)
+      throw error
+    }
+  }
+
+  async #takeTurn(name: string, turn: string): Promise<void> {
+    const { clock, isDead } = this.#process
+    const until = performance.now() + patienceMs
+    while ((await this.#tables.do(() => turns.take.run(name, clock(), turn))) === 0) {
+      const other = await this.#tables.do(() => turns.find.first(name))
+      if (!other) continue
+      const isOld = clock() - Number(other.at) >= abandonedMs
+      if (isOld && (await isDead((JSON.parse(other.value) as Turn).owner)))
+        await this.#tables.do(() => turns.end.run(name, other.value))
+      else if (performance.now() >= until)
+        throw new GatewayError('overloaded', { message: 'Another change of this is being made: ask again.' })
+      else await Bun.sleep(retryMs)
+    }
   }
 
   put({ id, kind, userName, externalId, attributes, changedAt }: Provisioned): Awaitable<void> {
@@ -131,6 +199,19 @@ export class SqlProvisioning implements ProvisioningStore {
       return (yield* provisioned.accounts.all(limit, offset)).map(({ id }) => id)
     })
   }
+}
+
+/** A change that is being made, as its row in `upkeep` says. */
+interface Turn {
+  /** The process, by its name in holds. */
+  readonly owner: string
+  readonly turn: string
+}
+
+const turns = {
+  take: sql('INSERT INTO upkeep (name, at, value) VALUES (?,?,?) ON CONFLICT (name) DO NOTHING'),
+  find: sql<Row<'upkeep'>>('SELECT * FROM upkeep WHERE name = ?'),
+  end: sql('DELETE FROM upkeep WHERE name = ? AND value = ?'),
 }
 
 const provisioned = {

@@ -1,7 +1,7 @@
 // The stores that need nothing but tables, the same on every database: a new one is added here, and is on all of them.
 
 import { SqlConversations, SqlPrompts } from './conversations.ts'
-import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlProvisioning, SqlSettings } from './records.ts'
+import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlSettings } from './records.ts'
 import { SqlPayments } from './top-ups.ts'
 import { SqlSpending, SqlUpkeep } from './upkeep.ts'
 import { SqlSubscriptions, SqlVouchers } from './vouchers.ts'
@@ -12,7 +12,6 @@ import type { Tables } from './work.ts'
 export function sqlStores(tables: Tables) {
   return {
     managementKeys: new SqlManagementKeys(tables),
-    provisioning: new SqlProvisioning(tables),
     mcpServers: new SqlMcpServers(tables),
     acts: new SqlActs(tables),
     settings: new SqlSettings(tables),

@@ -154,6 +154,32 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     for (const _ of [one, two]) expect((await browser.session()).account).toBeNull()
   })
 
+  test('of changes by a directory to one version of an account one is made, whichever gateway is asked', async () => {
+    const operator = ['--account', 'owner@localhost', '--scope', 'scim']
+    const { key } = await runJson<{ key: string }>(one, 'keys', 'create', '--management', ...operator)
+    const scim = (weir: ServedWeir, method: string, path: string, body: object, version?: string) =>
+      fetch(`${weir.origin}/scim/v2/${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${key}`,
+          'content-type': 'application/scim+json',
+          ...(version === undefined ? {} : { 'if-match': version }),
+        },
+        body: JSON.stringify(body),
+      })
+    const made = await scim(one, 'POST', 'Users', { userName: 'vera@example.org', active: true })
+    const { id } = (await made.json()) as { id: string }
+    let version = made.headers.get('etag')!
+    // Whether somebody is active is in the memory of each gateway, a title in that of none.
+    for (const members of [{ active: false }, { title: 'Miller' }, { active: true }, { title: 'Baker' }]) {
+      const change = (weir: ServedWeir, more: object) =>
+        scim(weir, 'PUT', `Users/${id}`, { userName: 'vera@example.org', ...members, ...more }, version)
+      const answers = await Promise.all([change(one, {}), change(two, {}), change(one, { nickName: 'V' })])
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412])
+      version = answers.find(({ status }) => status === 200)!.headers.get('etag')!
+    }
+  })
+
   test('the live view, the metrics and weir status know of all gateways and their calls', async () => {
     const call = new AbortController()
     const hanging = fetch(`${two.baseUrl}/chat/completions`, {

@@ -38,7 +38,16 @@ const eventOf = (account: string, source: string): AccountEvent => ({
   data: { key: source },
 })
 
-describeOnBoth('records', (open) => {
+const said = {
+  id: 'a',
+  kind: 'user',
+  userName: 'anna',
+  externalId: 'x',
+  attributes: { a: [1] },
+  changedAt: noon,
+} as const
+
+describeOnBoth('records', (open, database) => {
   test('a management key is there once, and keeps the time of its first revocation', async () => {
     const { managementKeys, execute } = await open(() => noon)
     await execute(twoAccounts)
@@ -101,16 +110,42 @@ describeOnBoth('records', (open) => {
     expect(await mcpServers.find('a', 's')).toBeUndefined()
   })
 
+  test('changes of an account by directories are made one at a time, whichever process is asked, each with what the one before has made', async () => {
+    const one = await open(() => noon)
+    const two = await one.beside()
+    await one.execute(twoAccounts)
+    await one.provisioning.put({ ...said, attributes: { changes: 0 } })
+    let atWork = 0
+    const change = ({ provisioning, accounts }: Pick<typeof two, 'provisioning' | 'accounts'>) =>
+      provisioning.changeAlone('a', async () => {
+        expect(++atWork).toBe(1)
+        const { attributes } = (await provisioning.find('a'))!
+        const changes = Number(attributes['changes'])
+        // Each process has the account of before in memory.
+        const { suspended } = (await accounts.findAccount('a'))!
+        expect(suspended).toBe(changes % 2 === 1)
+        await (suspended ? accounts.resume('a') : accounts.suspend('a'))
+        await provisioning.put({ ...said, attributes: { changes: changes + 1 } })
+        atWork--
+      })
+    await Promise.all(Array.from({ length: 8 }, (_, n) => change(n % 2 ? one : two)))
+    expect((await two.provisioning.find('a'))?.attributes).toEqual({ changes: 8 })
+    // One that fails is over as well, and another account waits for nobody.
+    const fails = one.provisioning.changeAlone('a', () =>
+      two.provisioning.changeAlone('b', () => Promise.reject(new Error('it is full'))),
+    )
+    expect(await fails.catch(String)).toBe('Error: it is full')
+    await change(two)
+    if (database === 'SQLite') return
+    // Of a process that has ended meanwhile nothing is left.
+    await one.execute(
+      `INSERT INTO upkeep (name, at, value) VALUES ('change a', ${noon - 60_000}, '{"owner":"gone","turn":"1"}')`,
+    )
+    await change(two)
+  })
+
   test('what a directory says of an account is found by each of its names', async () => {
     const { provisioning } = await open(() => noon)
-    const said = {
-      id: 'a',
-      kind: 'user',
-      userName: 'anna',
-      externalId: 'x',
-      attributes: { a: [1] },
-      changedAt: noon,
-    } as const
     await provisioning.put({ ...said, userName: 'ann' })
     await provisioning.put(said)
     expect(await provisioning.find('a')).toEqual(said)
