@@ -8,8 +8,7 @@ import { GatewayError } from '../errors/errors.ts'
 import { type Account, type AccountStore, type ApiKey, lifeState, matches, readKey } from './account.ts'
 import type { ActLog } from './identity/identity-store.ts'
 import { type Mailer, mails } from './identity/mail.ts'
-import { networkOf } from './identity/network.ts'
-import { type SharedSightings, WindowLimit } from './identity/sign-in-limits.ts'
+import { networkOf, type SharedSightings, WindowLimit } from './identity/sign-in-limits.ts'
 import { managementKeyIdOf, type ManagementKeyStore } from './management-key.ts'
 
 /** Why a key was frozen, as its pause says. */

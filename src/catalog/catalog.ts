@@ -1,7 +1,6 @@
 // The catalog: the model that is sold under an id, or the reason why none is.
 
-import type { Pico } from '../credits/money.ts'
-import { larger } from '../credits/money.ts'
+import { larger, type Pico } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors/errors.ts'
 import {

@@ -3,7 +3,7 @@
 import { allows, type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Model, Offer, VirtualModel } from '../catalog/row.ts'
-import { remainingIn } from '../credits/balance.ts'
+import { remainingIn } from '../credits/wallet.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree, priceOfNothing, testPriceVersion } from '../credits/price.ts'
 import { type ErrorCode, GatewayError } from '../errors/errors.ts'

@@ -2,8 +2,8 @@
 
 import { z } from 'zod'
 import { groupRoles } from '../accounts/group.ts'
-import { isNetwork } from '../accounts/identity/network.ts'
-import { parseCreditLine } from '../credits/balance.ts'
+import { isNetwork } from '../accounts/identity/sign-in-limits.ts'
+import { parseCreditLine } from '../credits/wallet.ts'
 import { usd } from '../credits/money.ts'
 import { baseUrl, day, grantedUsd, milliseconds, note, secret, section, usdAmount, whole } from './fields.ts'
 

@@ -1,11 +1,10 @@
 // The settings of payments: the exchange rate, the processors, and subscriptions that are sold elsewhere.
 
 import { z } from 'zod'
-import { currencies, givenDecimals, parseMinor } from '../credits/currency.ts'
-import { parseUsd } from '../credits/money.ts'
+import { currencies, givenDecimals, parseMinor, parseUsd } from '../credits/money.ts'
 import { baseUrl, grantedUsd, note, secret, section, whole, wholeBetween } from './fields.ts'
 
-/** "89.015": what parseRate of credits/currency.ts takes. */
+/** "89.015": what parseRate of credits/money.ts takes. */
 const rate = z
   .string('must be written as a string, "89.015"')
   .regex(

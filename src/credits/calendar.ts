@@ -1,7 +1,7 @@
 // The calendar of credit, in UTC: allowance days and the lives of lots.
 
 import type { GrantCommand } from './ledger/ledger.ts'
-import { usd, type Pico } from './money.ts'
+import { type Pico, usd } from './money.ts'
 import type { Pool } from './pool.ts'
 
 export const dayMs = 86_400_000

@@ -13,7 +13,7 @@ import {
 import { wireError } from '../protocols/gemini/inbound/inbound.ts'
 import type { Operation } from './docs/operation.ts'
 import type { HttpParts, ServingParts } from './parts.ts'
-import { networkOf, requireWithin } from '../accounts/identity/network.ts'
+import { networkOf, requireWithin } from '../accounts/identity/sign-in-limits.ts'
 import { detailOf } from '../chat/billing/charge.ts'
 import type { RequestLogRow } from '../observe/call-log.ts'
 import { authenticate, authenticateSession, requireOwnOrigin, sessionCookie } from './intake/caller.ts'

@@ -3,7 +3,7 @@
 
 import { type Account, type AccountStore, type ApiKey, keyState, windowStart } from '../accounts/account.ts'
 import { type GroupStore, scopeOf, windowAt } from '../accounts/group.ts'
-import { remainingIn } from '../credits/balance.ts'
+import { remainingIn } from '../credits/wallet.ts'
 import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
 import type { EventType } from './events.ts'

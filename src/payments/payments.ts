@@ -18,7 +18,7 @@ import {
   type TopUp,
   type TopUpProblem,
 } from './top-up.ts'
-import { exchange, formatMinor, type Minor } from '../credits/currency.ts'
+import { exchange, formatMinor, type Minor } from '../credits/money.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
 import type { Period } from './subscriptions.ts'
 import { type PaymentBooks, type PaymentRefund, Refunds, Reversals } from './reversals.ts'

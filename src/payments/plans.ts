@@ -3,8 +3,7 @@
 
 import type { Awaitable } from '../async/async.ts'
 import { monthsAfter } from '../credits/calendar.ts'
-import type { Minor } from '../credits/currency.ts'
-import type { Pico } from '../credits/money.ts'
+import type { Minor, Pico } from '../credits/money.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { Period, Subscriptions } from './subscriptions.ts'
 import type { TopUp } from './top-up.ts'

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { GatewayError } from '../errors/errors.ts'
-import type { Minor } from '../credits/currency.ts'
+import type { Minor } from '../credits/money.ts'
 import type { PaymentEvent, PaymentFact, ProcessorId, RefundNews, TopUp } from './top-up.ts'
 
 /** An HTTP request to a processor, at the operator's address. Rejects without a connection. */

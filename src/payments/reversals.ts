@@ -2,10 +2,10 @@
 // The result is the same in whatever order they arrive.
 
 import type { Awaitable } from '../async/async.ts'
-import { freeIn } from '../credits/balance.ts'
+import { freeIn } from '../credits/wallet.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
-import { type Pico, smaller } from '../credits/money.ts'
+import { formatMinor, type Minor, type Pico, smaller } from '../credits/money.ts'
 import { GatewayError } from '../errors/errors.ts'
 import {
   type AskedRefund,
@@ -22,7 +22,6 @@ import {
   stateAfter,
   type TopUp,
 } from './top-up.ts'
-import { formatMinor, type Minor } from '../credits/currency.ts'
 import type { Plans } from './plans.ts'
 import type { PaymentProcessor } from './processor.ts'
 

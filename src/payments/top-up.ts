@@ -3,9 +3,8 @@
 // The states are pure: they take a report and return what follows from it.
 
 import { monthsAfter, twelveMonthsAfter } from '../credits/calendar.ts'
-import type { Pico } from '../credits/money.ts'
+import { creditOfPart, type Minor, type Pico, type Rate } from '../credits/money.ts'
 import type { Awaitable } from '../async/async.ts'
-import { creditOfPart, type Minor, type Rate } from '../credits/currency.ts'
 
 export const topUpStates = [
   'open',

@@ -17,21 +17,25 @@ import {
 import { basename, dirname, join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
 import { notes } from '../notify/upkeep.ts'
-import { anchorsBeside, appendAnchor, headOf, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
-import { auditFile } from './sqlite/audit/audit.ts'
 import {
+  anchorsBeside,
+  appendAnchor,
   applicationId,
   asideName,
   databasePath,
+  headOf,
   isBusy,
+  missingAnchor,
   one,
   openDatabase,
   openReader,
+  readAnchors,
   readingFrom,
   schemaVersion,
+  SqliteTables,
 } from './sqlite/database/sqlite.ts'
+import { auditFile } from './sqlite/audit/audit.ts'
 import { writeNote } from './sql/upkeep.ts'
-import { SqliteTables } from './sqlite/database/tables.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { syncFile } from './upgrade.ts'
 

@@ -10,8 +10,7 @@ import { type AuditBeside, oneAtATime } from './audits.ts'
 import { unavailable } from './commits/durability.ts'
 import { type LongReports, type LongWork, rowsOfSmall } from './long-reports.ts'
 import { isSmall, usageCsv, usageReport } from './sql/usage-reports.ts'
-import { SqliteTables } from './sqlite/database/tables.ts'
-import { openReader, orUnavailable } from './sqlite/database/sqlite.ts'
+import { openReader, orUnavailable, SqliteTables } from './sqlite/database/sqlite.ts'
 
 /** What the thread of an audit is asked, and what it answers. */
 export interface ToAudit {

@@ -5,7 +5,20 @@ import { mkdirSync, statSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
 import { defaultGroupLimits, type GroupLimits, LogSync } from './commits/durability.ts'
 import { clockMessage, defaultClockBackMs, type SpillRecord } from './ledger-core.ts'
-import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
+import {
+  Anchors,
+  anchorsBeside,
+  databasePath,
+  logOf,
+  missingAnchor,
+  openDatabase,
+  openDatabaseInMemory,
+  QueuedTables,
+  readAnchors,
+  requireWhole,
+  SqliteTables,
+  unusable,
+} from './sqlite/database/sqlite.ts'
 import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqlAccounts } from './sql/account-store.ts'
@@ -20,20 +33,11 @@ import { sqlStores } from './sql/stores.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
-import {
-  databasePath,
-  openDatabase,
-  openDatabaseInMemory,
-  requireWhole,
-  unusable,
-} from './sqlite/database/sqlite.ts'
 import { SqlIdentities } from './sql/identity-store.ts'
-import { register, SqliteLedger } from './sqlite/ledger/ledger-store.ts'
-import { SqlSignatures } from './sql/buffered-rows.ts'
-import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
+import { register, SqliteLedger, SqliteRequestLog } from './sqlite/ledger/ledger-store.ts'
+import { SqlSignatures } from './sql/work.ts'
 import { SqlRequestReader } from './sql/request-reader.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
-import { logOf, QueuedTables, SqliteTables } from './sqlite/database/tables.ts'
 import { SpillFile } from './commits/spill.ts'
 import { callsByUpstreamId, UsageDays } from './sqlite/ledger/calls.ts'
 import { SqlFinder } from './sql/search.ts'

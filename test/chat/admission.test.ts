@@ -6,7 +6,7 @@ import { admit, costsOf, refusal, refusalError, wrongEndpoint } from '../../src/
 import { admissionRules } from '../../src/http/console/requests.ts'
 import { ownerHint } from '../../src/chat/call.ts'
 import { buildPrice, freePrice } from '../../src/catalog/row.ts'
-import { freeIn, remainingIn } from '../../src/credits/balance.ts'
+import { freeIn, remainingIn } from '../../src/credits/wallet.ts'
 import type { Balance } from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 import type { Pool } from '../../src/credits/pool.ts'

@@ -1,8 +1,7 @@
 // What the console shows before a payment is what the gateway credits after it.
 
 import { expect, test } from 'bun:test'
-import { formatUsd } from '../../src/credits/money.ts'
-import { exchange, givenDecimals, parseMinor, parseRate } from '../../src/credits/currency.ts'
+import { exchange, formatUsd, givenDecimals, parseMinor, parseRate } from '../../src/credits/money.ts'
 import { amountFault, creditOf, minorOf } from '../../src/console/pages/top-up.tsx'
 
 test('an amount is worth the same in the console and in the gateway, to the picodollar', () => {

@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { formatUsd } from '../../src/credits/money.ts'
 import {
   creditOfPart,
   currencies,
@@ -10,10 +9,11 @@ import {
   exchange,
   formatMinor,
   formatRate,
+  formatUsd,
   givenDecimals,
   parseMinor,
   parseRate,
-} from '../../src/credits/currency.ts'
+} from '../../src/credits/money.ts'
 
 const rate = parseRate('89.015')!
 const inr = { currency: 'INR', rate }

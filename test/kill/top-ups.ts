@@ -4,7 +4,7 @@
 
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { creditOfPart, parseRate } from '../../src/credits/currency.ts'
+import { creditOfPart, parseRate } from '../../src/credits/money.ts'
 import { paymentFailpoints } from '../../src/credits/ledger/failpoint.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'

@@ -2,8 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
-import { usd } from '../../src/credits/money.ts'
-import { creditOfPart } from '../../src/credits/currency.ts'
+import { creditOfPart, usd } from '../../src/credits/money.ts'
 import type { DisputePhase, PaymentNews } from '../../src/payments/top-up.ts'
 import { Payments } from '../../src/payments/payments.ts'
 import type { PaymentProcessor } from '../../src/payments/processor.ts'

@@ -1,12 +1,11 @@
 // The statements of an account as its holder gets them, against the receipts of its payments and the lines of the journal.
 
 import { Database } from 'bun:sqlite'
-import { parseMinor, parseRate } from '../../src/credits/currency.ts'
+import { parseMinor, parseRate, usd } from '../../src/credits/money.ts'
 import { statementOf } from '../../src/http/payments/statements.ts'
 import { viewOf } from '../../src/http/payments/top-ups.ts'
 import type { StatementView } from '../../src/http/payments/answers.ts'
 import { monthNamed } from '../../src/credits/ledger/monthly.ts'
-import { usd } from '../../src/credits/money.ts'
 import type { Store } from '../../src/store/open.ts'
 
 interface Books {

@@ -6,7 +6,7 @@ import { outbound as anthropic } from '../../src/protocols/anthropic-messages/ou
 import { inbound } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import type { AnthropicQuirks } from '../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { outbound as gemini } from '../../src/protocols/gemini/outbound/outbound.ts'
-import { exceptionPrefix } from '../../src/protocols/framing/aws-event-stream.ts'
+import { exceptionPrefix } from '../../src/protocols/framing/decoder.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { chat, targetsLike } from '../support/conversation.ts'

@@ -11,7 +11,7 @@ import { receiptText } from '../../src/store/ledger-rows.ts'
 import { openStore } from '../../src/store/open.ts'
 import { syncFile } from '../../src/store/upgrade.ts'
 import { databasePath, one, openDatabase } from '../../src/store/sqlite/database/sqlite.ts'
-import { Journal } from '../../src/store/sqlite/ledger/journal.ts'
+import { Journal } from '../../src/store/sqlite/ledger/wallets.ts'
 import { grantOf, servedBySim } from '../credits/support.ts'
 
 export interface Scale {

@@ -23,16 +23,16 @@ export interface Mutant {
 }
 
 const decide = 'src/credits/decide.ts'
-const balance = 'src/credits/balance.ts'
+const balance = 'src/credits/wallet.ts'
 const wallet = 'src/credits/wallet.ts'
 const store = 'src/store/sqlite/ledger/ledger-store.ts'
 const wallets = 'src/store/sqlite/ledger/wallets.ts'
-const journal = 'src/store/sqlite/ledger/journal.ts'
+const journal = 'src/store/sqlite/ledger/wallets.ts'
 const core = 'src/store/ledger-core.ts'
 const rows = 'src/store/ledger-rows.ts'
 const groups = 'src/accounts/group.ts'
 const queue = 'src/store/commits/commit-queue.ts'
-const transactions = 'src/store/sqlite/ledger/journal.ts'
+const transactions = 'src/store/sqlite/ledger/wallets.ts'
 const durability = 'src/store/commits/durability.ts'
 const statements = 'src/store/sql/statements.ts'
 const bookings = 'src/store/sqlite/audit/bookings.ts'
@@ -390,7 +390,11 @@ export const mutants: readonly Mutant[] = [
     name: 'credit that was never paid for repays a debt',
     seed: 6,
     patches: [
-      ['src/credits/debt.ts', "if (lot.pool !== 'purchased') continue", "if (lot.pool === 'daily') continue"],
+      [
+        'src/credits/decide.ts',
+        "if (lot.pool !== 'purchased') continue",
+        "if (lot.pool === 'daily') continue",
+      ],
     ],
   },
   {
@@ -565,7 +569,7 @@ export const mutants: readonly Mutant[] = [
     seed: 34,
     patches: [
       [
-        'src/credits/debt.ts',
+        'src/credits/decide.ts',
         'Number(isLoan(b)) - Number(isLoan(a))',
         'Number(isLoan(a)) - Number(isLoan(b))',
       ],

@@ -1,7 +1,7 @@
 // One gateway process as the simulation sees it: its connection, its ledger, and a record of what it has committed.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
+import type { Head } from '../../src/store/sqlite/database/sqlite.ts'
 import type { GroupLimits, SpillTarget } from '../../src/store/commits/durability.ts'
 import type { SpillRecord } from '../../src/store/ledger-core.ts'
 import { FaultyDatabase } from './faulty-database.ts'

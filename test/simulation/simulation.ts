@@ -3,7 +3,7 @@
 
 import type { CountedBudget, GrantResult, SettleResult } from '../../src/credits/ledger/ledger.ts'
 import { minute, noon } from '../credits/support.ts'
-import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
+import type { Head } from '../../src/store/sqlite/database/sqlite.ts'
 import { Actions } from './actions.ts'
 import { ProcessDied } from './faulty-database.ts'
 import { type Booked, History } from './history.ts'

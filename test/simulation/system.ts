@@ -3,10 +3,9 @@
 import { join } from 'node:path'
 import type { MonthlySums } from '../../src/credits/ledger/monthly.ts'
 import type { auditOf } from '../../src/store/sqlite/audit/audit.ts'
-import type { openDatabase } from '../../src/store/sqlite/database/sqlite.ts'
+import type { openDatabase, SqliteTables } from '../../src/store/sqlite/database/sqlite.ts'
 import type { SqlStatements } from '../../src/store/sql/statements.ts'
 import type { bookingsOfSqlite } from '../../src/store/sqlite/audit/bookings.ts'
-import type { SqliteTables } from '../../src/store/sqlite/database/tables.ts'
 import type { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 import type { budgetsOf } from '../../src/accounts/group.ts'
 
@@ -23,26 +22,24 @@ export interface System {
 
 /** Imports the ledger below a folder that is laid out like the repository. */
 export async function systemIn(root: string): Promise<System> {
-  const [database, store, audit, statements, bookings, tables, monthly, groups] = (await Promise.all(
+  const [database, store, audit, statements, bookings, monthly, groups] = (await Promise.all(
     [
       'store/sqlite/database/sqlite',
       'store/sqlite/ledger/ledger-store',
       'store/sqlite/audit/audit',
       'store/sql/statements',
       'store/sqlite/audit/bookings',
-      'store/sqlite/database/tables',
       'credits/ledger/monthly',
       'accounts/group',
     ].map((name) => import(join(root, 'src', `${name}.ts`))),
   )) as [
-    Pick<System, 'openDatabase'>,
+    Pick<System, 'openDatabase' | 'SqliteTables'>,
     Pick<System, 'SqliteLedger'>,
     Pick<System, 'auditOf'>,
     Pick<System, 'SqlStatements'>,
     Pick<System, 'bookingsOfSqlite'>,
-    Pick<System, 'SqliteTables'>,
     Pick<System, 'MonthlySums'>,
     Pick<System, 'budgetsOf'>,
   ]
-  return { ...database, ...store, ...audit, ...statements, ...bookings, ...tables, ...monthly, ...groups }
+  return { ...database, ...store, ...audit, ...statements, ...bookings, ...monthly, ...groups }
 }

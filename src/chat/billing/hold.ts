@@ -4,7 +4,7 @@ import { payerOf, windowEnd } from '../../accounts/account.ts'
 import { Delivered } from '../../conversation/delivered.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { addedUsage, noUsage, type Usage } from '../../conversation/usage.ts'
-import { freeIn } from '../../credits/balance.ts'
+import { freeIn } from '../../credits/wallet.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type {
   Attempt,

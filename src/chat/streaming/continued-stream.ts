@@ -23,9 +23,8 @@ import { errorOf, transportFault, withoutSecrets } from '../routing/fault-error.
 import type { OpenedStream } from '../upstream/fetch.ts'
 import { quirksFor, upstreamModel } from '../upstream/lower.ts'
 import { contextOf } from '../upstream/upstream-request.ts'
-import { type EventSink, guardedAnswer } from './guarded-stream.ts'
+import { answerHeaders, type EventSink, guardedAnswer, noteBreak, streamResponse } from './respond.ts'
 import { type ByteReader, type OpenStream, type Read, RoundProgress, roundsOf, unbegun } from './relay.ts'
-import { answerHeaders, noteBreak, streamResponse } from './respond.ts'
 import { AnswerSink, type StreamChannel } from './translate.ts'
 
 /**

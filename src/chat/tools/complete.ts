@@ -19,8 +19,14 @@ import { type ChatParts, paidCall, type Payable } from '../paid-call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { DispatchFailed, pause } from '../routing/dispatch.ts'
 import { clientGone, stopError } from '../routing/fault-error.ts'
-import { type EventSink, guardedAnswer, guardedEvents } from '../streaming/guarded-stream.ts'
-import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
+import {
+  answerHeaders,
+  type EventSink,
+  guardedAnswer,
+  guardedEvents,
+  jsonResponse,
+  streamResponse,
+} from '../streaming/respond.ts'
 import { AnswerSink, type StreamChannel } from '../streaming/translate.ts'
 import { contextOf } from '../upstream/upstream-request.ts'
 import type { OpenedStream, WholeAnswer } from '../upstream/fetch.ts'

@@ -38,9 +38,15 @@ import {
 import type { DeploymentUse } from '../routing/deployments.ts'
 import type { Arrival, Arrivals } from './arrivals.ts'
 import { errorText } from './error-text.ts'
-import { loweredFor, type LoweringParts, type ProviderRequest, quirksFor, upstreamModel } from './lower.ts'
+import {
+  type LearnedRefusals,
+  loweredFor,
+  type LoweringParts,
+  type ProviderRequest,
+  quirksFor,
+  upstreamModel,
+} from './lower.ts'
 import { answerAgain } from './answer-cache.ts'
-import type { LearnedRefusals } from './refusals.ts'
 import { ownerOf, type SignatureMemory, type Thoughts, withSignatures } from './thoughts.ts'
 
 /** What requests to providers take. */

@@ -2,7 +2,7 @@
 
 import * as acts from '../../http/admin/acts.ts'
 import type { Account } from '../../accounts/account.ts'
-import { formatCreditLine, freeIn } from '../../credits/balance.ts'
+import { formatCreditLine, freeIn } from '../../credits/wallet.ts'
 import { lifeFault } from '../../credits/calendar.ts'
 import type { LedgerReader, LotBalance } from '../../credits/ledger/ledger.ts'
 import {

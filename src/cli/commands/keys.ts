@@ -9,7 +9,7 @@ import {
   type LimitWindow,
   unlimited,
 } from '../../accounts/account.ts'
-import { isNetwork } from '../../accounts/identity/network.ts'
+import { isNetwork } from '../../accounts/identity/sign-in-limits.ts'
 import { createManagementKey, managementKeyView, revokeManagementKey } from '../../http/admin/acts.ts'
 import type { ManagementKeyView } from '../../http/admin/answers.ts'
 import type { NewKeyView } from '../../http/console/answers.ts'

@@ -1,7 +1,6 @@
 // `weir plans`: what is sold, who has it, and periods by hand.
 
-import { formatMinor } from '../../credits/currency.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { formatMinor, formatUsd } from '../../credits/money.ts'
 import { grantPlan, planPeriodView, subscribersOf } from '../../http/payments/plans.ts'
 import type { Plans } from '../../payments/plans.ts'
 import { plansOf, subscriptionsOf } from '../../serve/gateway/payments.ts'

@@ -17,7 +17,7 @@ import {
   requestedKeyId,
   type WantedManagementKey,
 } from '../../accounts/management-key.ts'
-import { formatCreditLine } from '../../credits/balance.ts'
+import { formatCreditLine } from '../../credits/wallet.ts'
 import type { GrantCommand, GrantResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { grantMonthly } from '../../credits/monthly-credit.ts'

@@ -3,7 +3,7 @@
 
 import { type Account, matches, sessionIdOf } from '../../accounts/account.ts'
 import { isElevated } from '../../accounts/identity/identities.ts'
-import { networkOf, requireWithin } from '../../accounts/identity/network.ts'
+import { networkOf, requireWithin } from '../../accounts/identity/sign-in-limits.ts'
 import { managementKeyIdOf, type ManagementScope } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { safeParsed } from '../../protocols/request/fields.ts'

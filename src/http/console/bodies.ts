@@ -1,7 +1,7 @@
 // The request bodies of /console/api, and what is checked of their values beyond the schema.
 
 import { z } from 'zod'
-import { isNetwork } from '../../accounts/identity/network.ts'
+import { isNetwork } from '../../accounts/identity/sign-in-limits.ts'
 import { creditAmount, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { StatementEntry } from '../../credits/ledger/monthly.ts'
-import { formatCreditLine, freeIn } from '../../credits/balance.ts'
+import { formatCreditLine, freeIn } from '../../credits/wallet.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'

@@ -19,7 +19,7 @@ import {
 } from '../../accounts/account.ts'
 import { isFrozen } from '../../accounts/key-leaks.ts'
 import { budgetRoom } from '../../chat/billing/need.ts'
-import { freeIn } from '../../credits/balance.ts'
+import { freeIn } from '../../credits/wallet.ts'
 import { formatUsd, larger, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'

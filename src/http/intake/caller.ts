@@ -12,7 +12,7 @@ import {
   standingOf,
 } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { isWithin } from '../../accounts/identity/network.ts'
+import { isWithin } from '../../accounts/identity/sign-in-limits.ts'
 
 export interface Authentication {
   readonly accounts: CallerLookups

@@ -1,8 +1,7 @@
 // Payments, vouchers and subscriptions for operators: lists, messages, and actions.
 
 import { z } from 'zod'
-import { formatMinor, givenDecimals, parseMinor } from '../../credits/currency.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { formatMinor, formatUsd, givenDecimals, parseMinor } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
   type EventRecord,

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import { formatMinor } from '../../credits/currency.ts'
+import { formatMinor } from '../../credits/money.ts'
 import {
   type ExternalProcessorId,
   externalProcessorIds,

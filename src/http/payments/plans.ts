@@ -2,8 +2,7 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { formatMinor } from '../../credits/currency.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { formatMinor, formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { type PlanOnSale, planSource, type Plans } from '../../payments/plans.ts'
 import type { Period } from '../../payments/subscriptions.ts'

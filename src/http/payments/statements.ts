@@ -2,7 +2,7 @@
 // entries.
 
 import type { Account } from '../../accounts/account.ts'
-import { formatCreditLine } from '../../credits/balance.ts'
+import { formatCreditLine } from '../../credits/wallet.ts'
 import {
   type Month,
   MonthlySums,

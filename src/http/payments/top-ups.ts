@@ -2,9 +2,8 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { formatMinor, formatRate, formatUsd, givenDecimals, parseMinor } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { formatMinor, formatRate, givenDecimals, parseMinor } from '../../credits/currency.ts'
 import { creditEnds, type TopUp } from '../../payments/top-up.ts'
 import { type CurrencyTerms, processorsFor } from '../../payments/top-up-draft.ts'
 import type { ReturnTo } from '../../payments/processor.ts'

@@ -11,7 +11,7 @@ import {
   windowStart,
 } from '../../accounts/account.ts'
 import { budgetsOf, type GroupStanding } from '../../accounts/group.ts'
-import { formatCreditLine, freeIn } from '../../credits/balance.ts'
+import { formatCreditLine, freeIn } from '../../credits/wallet.ts'
 import type { Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
 import { receiptOf } from '../../credits/ledger/receipt.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'

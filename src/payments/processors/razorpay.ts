@@ -12,7 +12,7 @@ import type {
   RefundNews,
   TopUp,
 } from '../top-up.ts'
-import type { Minor } from '../../credits/currency.ts'
+import type { Minor } from '../../credits/money.ts'
 import {
   ask,
   badSignature,

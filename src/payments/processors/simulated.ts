@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { PaymentFact, RefundNews, TopUp } from '../top-up.ts'
-import type { Minor } from '../../credits/currency.ts'
+import type { Minor } from '../../credits/money.ts'
 import type { PaymentProcessor, ReturnTo } from '../processor.ts'
 
 export class SimulatedProcessor implements PaymentProcessor {

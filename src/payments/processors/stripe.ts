@@ -4,7 +4,7 @@
 import type Stripe from 'stripe'
 import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
-import type { Minor } from '../../credits/currency.ts'
+import type { Minor } from '../../credits/money.ts'
 import type { PaymentEvent, PaymentFact, PaymentNews, RefundNews, TopUp } from '../top-up.ts'
 import {
   badSignature,

@@ -13,7 +13,7 @@ import {
 import { BlockParser } from '../claude/content-blocks.ts'
 import { reasoningFormat } from '../claude/models.ts'
 import { errorEvent, fault, faultOfException } from '../faults.ts'
-import { exceptionIn } from '../framing/aws-event-stream.ts'
+import { exceptionIn } from '../framing/decoder.ts'
 import type { Frame } from '../framing/sse.ts'
 import { entryOf, isObject, parseJson } from '../lenient.ts'
 import type { StreamParser } from '../protocol.ts'

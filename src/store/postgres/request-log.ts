@@ -2,8 +2,7 @@
 
 import { GatewayError } from '../../errors/errors.ts'
 import type { RequestLogRow } from '../../observe/call-log.ts'
-import { cellsOfRequest, KeyUses, RequestBuffer, Soon } from '../sql/buffered-rows.ts'
-import { sql, type Tables } from '../sql/work.ts'
+import { cellsOfRequest, KeyUses, RequestBuffer, Soon, sql, type Tables } from '../sql/work.ts'
 import { GroupRows, writeOnly } from './group.ts'
 import { usageParts, UsageRows } from './usage-rows.ts'
 

@@ -7,11 +7,11 @@ import { unavailable } from '../commits/durability.ts'
 import {
   AlreadyThere,
   type Changes,
-  type StepResult,
   type OrderedTables,
   type PieceWork,
   type Statement,
   type Step,
+  type StepResult,
   type Value,
   type Work,
 } from '../sql/work.ts'

@@ -2,9 +2,8 @@
 
 import type { Awaitable } from '../../async/async.ts'
 import { publicIdOf } from '../../accounts/account.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { formatMinor, formatUsd } from '../../credits/money.ts'
 import type { Finder, Found } from '../../observe/search.ts'
-import { formatMinor } from '../../credits/currency.ts'
 import { processorIds } from '../../payments/top-up.ts'
 import { hashOfCode } from '../../payments/vouchers.ts'
 import { sql, type Statement, type Tables, type Work } from './work.ts'

@@ -21,9 +21,9 @@ import { sumUnreported } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
 import { addToOutbox, topUpCredited } from './webhooks.ts'
 import {
-  onceMore,
   isSet,
   numberOrNull,
+  onceMore,
   recordReader,
   sql,
   sqlWhere,

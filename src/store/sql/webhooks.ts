@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ApiKey } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import { formatUsd } from '../../credits/money.ts'
+import { formatMinor, formatUsd } from '../../credits/money.ts'
 import type {
   AccountEvent,
   Delivery,
@@ -12,7 +12,6 @@ import type {
   WebhookStore,
 } from '../../notify/webhook.ts'
 import type { EventType } from '../../notify/events.ts'
-import { formatMinor } from '../../credits/currency.ts'
 import type { TopUp } from '../../payments/top-up.ts'
 import type { Row } from '../schema.ts'
 import { numberOrNull, recordReader, sql, type Tables, type Work } from './work.ts'

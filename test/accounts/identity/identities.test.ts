@@ -3,11 +3,17 @@
 import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import type { Account } from '../../../src/accounts/account.ts'
 import { isAddress, personOf } from '../../../src/accounts/identity/address.ts'
-import { SignInLimits, WindowLimit } from '../../../src/accounts/identity/sign-in-limits.ts'
+import {
+  isNetwork,
+  isWithin,
+  networkOf,
+  requireWithin,
+  SignInLimits,
+  WindowLimit,
+} from '../../../src/accounts/identity/sign-in-limits.ts'
 import { elevationMs, Identities, isElevated } from '../../../src/accounts/identity/identities.ts'
 import { SmtpMailer } from '../../../src/accounts/identity/mail.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
-import { isNetwork, isWithin, networkOf, requireWithin } from '../../../src/accounts/identity/network.ts'
 import { passwordFault, Passwords } from '../../../src/accounts/identity/password.ts'
 import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/identity-store.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'

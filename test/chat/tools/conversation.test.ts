@@ -7,12 +7,11 @@ import type { ChatRequest, JsonObject, Message, ToolMessage } from '../../../src
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { Outbound, ProtocolId, Target } from '../../../src/protocols/protocol.ts'
 import { CallTools } from '../../../src/tools/tool.ts'
-import { loweredFor, media } from '../../../src/chat/upstream/lower.ts'
+import { LearnedRefusals, loweredFor, media } from '../../../src/chat/upstream/lower.ts'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
 import { callOf } from '../parts.ts'
 import { candidateOf } from '../support.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
-import { LearnedRefusals } from '../../../src/chat/upstream/refusals.ts'
 import { toolOf } from './tool-lab.ts'
 import { processorMs } from '../../support/processor-time.ts'
 

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'bun:test'
 import type { IncomingCall } from '../../../src/chat/call.ts'
 import {
   checkAddresses,
+  LearnedRefusals,
   loweredFor,
   media,
   type MediaLimits,
@@ -19,7 +20,6 @@ import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbo
 import type { Inbound } from '../../../src/protocols/protocol.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import { LargeBodies } from '../../../src/http/intake/read-body.ts'
-import { LearnedRefusals } from '../../../src/chat/upstream/refusals.ts'
 import { candidateOf } from '../support.ts'
 
 const limits: MediaLimits = { fileBytes: 1000, requestBytes: 2500, timeoutMs: 2000 }

@@ -1,7 +1,7 @@
 // What a provider's 400 says that a model does not support is learned for that model, and the request sent once more.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { LearnedRefusals } from '../../../src/chat/upstream/refusals.ts'
+import { LearnedRefusals } from '../../../src/chat/upstream/lower.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { fault } from '../../../src/protocols/faults.ts'
 import { receiptOf } from '../../support/call-gateway.ts'

@@ -5,7 +5,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { usd, type Pico } from '../../../src/credits/money.ts'
+import { type Pico, usd } from '../../../src/credits/money.ts'
 import {
   type Product,
   type SubscriptionMessage,

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
 import type { ChatRequest, ContentPart, JsonObject, Message } from '../../../src/conversation/request.ts'
-import { exceptionPrefix } from '../../../src/protocols/framing/aws-event-stream.ts'
+import { exceptionPrefix } from '../../../src/protocols/framing/decoder.ts'
 import { outbound } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/bedrock-converse/lower.ts'
 import { assistant, call, chat, lookup as tool, result, system, user } from '../../support/conversation.ts'

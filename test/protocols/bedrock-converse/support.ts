@@ -1,6 +1,6 @@
 // A target for Bedrock, and its binary streams as frames.
 
-import { AwsEventStreamDecoder } from '../../../src/protocols/framing/aws-event-stream.ts'
+import { AwsEventStreamDecoder } from '../../../src/protocols/framing/decoder.ts'
 import { type BedrockQuirks, defaultQuirks } from '../../../src/protocols/bedrock-converse/lower.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { targetsLike } from '../../support/conversation.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
-import { AwsEventStreamDecoder } from '../../../src/protocols/framing/aws-event-stream.ts'
+import { AwsEventStreamDecoder } from '../../../src/protocols/framing/decoder.ts'
 import { cutAt } from '../../support/recordings.ts'
 import { message, textHeader } from '../../support/aws-event-stream.ts'
 

@@ -3,7 +3,7 @@
 import type { Database } from 'bun:sqlite'
 import type { RequestLogRow } from '../../../src/observe/call-log.ts'
 import { Retention } from '../../../src/store/sql/retention.ts'
-import { logOf, SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
+import { logOf, SqliteTables } from '../../../src/store/sqlite/database/sqlite.ts'
 import { noon } from '../../credits/support.ts'
 
 /** A call that was served, streamed to its end, to Anna. */

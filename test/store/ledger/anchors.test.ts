@@ -14,7 +14,7 @@ import {
 import { usd } from '../../../src/credits/money.ts'
 import { acceptHistory, backUp, restore } from '../../../src/store/backup.ts'
 import { openStore, StoreOpenError, type Store } from '../../../src/store/open.ts'
-import { Anchors, readAnchors } from '../../../src/store/sqlite/audit/anchors.ts'
+import { Anchors, readAnchors } from '../../../src/store/sqlite/database/sqlite.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 

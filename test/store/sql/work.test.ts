@@ -2,8 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
-import { openDatabase } from '../../../src/store/sqlite/database/sqlite.ts'
-import { SqliteTables } from '../../../src/store/sqlite/database/tables.ts'
+import { openDatabase, SqliteTables } from '../../../src/store/sqlite/database/sqlite.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { AlreadyThere, sql, type Tables, type Work } from '../../../src/store/sql/work.ts'
 import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'

@@ -2,8 +2,8 @@
 
 import { LRUCache } from 'lru-cache'
 import { type ApiKey, type Caller, lineOf } from '../../../accounts/account.ts'
-import { networkOf } from '../../../accounts/identity/network.ts'
 import {
+  networkOf,
   type SharedBucket,
   type SharedPlaces,
   type SharedRates,

@@ -15,7 +15,7 @@ import { BlockParser } from '../../claude/content-blocks.ts'
 import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork, searchItem } from '../../claude/tools.ts'
 import { errorEvent, fault, faultOfException, foreignFault, kindOfStatus } from '../../faults.ts'
-import { exceptionIn } from '../../framing/aws-event-stream.ts'
+import { exceptionIn } from '../../framing/decoder.ts'
 import type { Frame } from '../../framing/sse.ts'
 import {
   entryOf,

@@ -7,9 +7,15 @@ import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
 import { externalProcessorIds } from '../../../payments/top-up.ts'
-import { readingFrom } from '../database/sqlite.ts'
+import {
+  type Anchor,
+  anchorsBeside,
+  missingAnchor,
+  readAnchors,
+  readingFrom,
+  replacements,
+} from '../database/sqlite.ts'
 import { genesis, hashOf } from '../../ledger-rows.ts'
-import { type Anchor, anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
 import type { Row } from '../../schema.ts'
 
 /** A query for violations: the first row names one in the column `broken`. */

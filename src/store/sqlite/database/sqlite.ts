@@ -1,14 +1,193 @@
 // The database file: opened the way money needs it, brought to the schema of this program, and its faults. A library or
 // a file that cannot keep the promise is refused.
 
-import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite'
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { Database, type Statement as Prepared, type SQLQueryBindings } from 'bun:sqlite'
+import {
+  appendFileSync,
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { z } from 'zod'
 import { migrations } from '../../../../drizzle/sqlite/migrations.ts'
 import { wholeSchema } from '../../../../drizzle/sqlite/whole.ts'
+import type { Awaitable } from '../../../async/async.ts'
+import type { Replacement } from '../../../credits/ledger/ledger.ts'
 import { missingPages, unavailable } from '../../commits/durability.ts'
+import type { WriteAheadLog } from '../../sql/retention.ts'
+import {
+  AlreadyThere,
+  type Changes,
+  type OrderedTables,
+  type PieceWork,
+  type Statement,
+  type Step,
+  type StepResult,
+  type Tables,
+  type Work,
+} from '../../sql/work.ts'
 import { StoreOpenError } from '../../store.ts'
-import { anchorsBeside, readAnchors } from '../audit/anchors.ts'
+
+// Stores heads of the hash chain beside the database. The chain alone cannot show that its end is missing: a truncated
+// log, or an older copy of the file, verifies to its last line. An anchored head must be in the journal.
+
+/** The last transaction of a journal, and the hash of its last line. */
+export interface Head {
+  readonly tx: number
+  readonly hash: Uint8Array
+}
+
+const anchorSchema = z.object({
+  at: z.string(),
+  /** `restored` and `accepted` begin a new history: what was anchored before may be missing. */
+  kind: z.enum(['head', 'restored', 'accepted']),
+  tx: z.int().min(0),
+  hash: z.string(),
+  note: z.string().optional(),
+})
+export type Anchor = z.infer<typeof anchorSchema>
+
+/** One anchor per this many commits and at most one a second; the sweep adds the last. */
+const everyCommits = 256
+const everyMs = 1_000
+/** A larger file is cut to its newest lines. */
+const mostBytes = 4 * 1024 * 1024
+const keptLines = 1_000
+
+export function anchorsBeside(databasePath: string): string {
+  return join(dirname(databasePath), 'ledger.anchors')
+}
+
+/** All anchors of the file, oldest first; empty if there is no file. Invalid lines are skipped. */
+export function readAnchors(path: string): Anchor[] {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
+    throw error
+  }
+  return text.split('\n').flatMap((line) => anchorOf(line) ?? [])
+}
+
+/** A line cut off by a crash is not an anchor. */
+function anchorOf(line: string): Anchor | undefined {
+  try {
+    // At a start there are few: compiling the schema would take longer than checking them.
+    return anchorSchema.safeParse(JSON.parse(line), { jitless: true }).data
+  } catch {
+    return undefined
+  }
+}
+
+/** Adds one line. `now` in milliseconds since 1970. */
+export function appendAnchor(path: string, now: number, anchor: Head & Pick<Anchor, 'kind' | 'note'>): void {
+  const { kind, tx, hash, note } = anchor
+  const line: Anchor = {
+    at: new Date(now).toISOString(),
+    kind,
+    tx,
+    hash: hash.toHex(),
+    ...(note && { note }),
+  }
+  appendFileSync(path, `${JSON.stringify(line)}\n`, { mode: 0o600 })
+}
+
+/**
+ * The first anchor that the journal contradicts, as text; null if there is none. Read `anchors` before opening the
+ * database snapshot, otherwise the newest could be later than the snapshot.
+ */
+export function missingAnchor(database: Database, anchors: readonly Anchor[]): string | null {
+  const start = anchors.findLastIndex(({ kind }) => kind !== 'head')
+  const at = database.prepare<{ hash: Uint8Array }, [number]>(
+    'SELECT hash FROM journal WHERE tx = ? ORDER BY leg DESC LIMIT 1',
+  )
+  for (const anchor of anchors.slice(Math.max(0, start))) {
+    const found = at.get(anchor.tx)?.hash
+    if (anchor.tx === 0 || found?.toHex() === anchor.hash) continue
+    const named = `transaction ${anchor.tx}, which was the last one at ${anchor.at},`
+    return found ? `${named} is another one now` : `${named} is not in the journal`
+  }
+  return null
+}
+
+/** The end of a journal, read from its file; transaction 0 for an empty one. */
+export function headOf(database: Database): Head {
+  const last = database
+    .prepare<{ tx: bigint; hash: Uint8Array }, []>(
+      'SELECT tx, hash FROM journal ORDER BY tx DESC, leg DESC LIMIT 1',
+    )
+    .get()
+  return last ? { tx: Number(last.tx), hash: last.hash } : { tx: 0, hash: new Uint8Array(32) }
+}
+
+/** Where a history was replaced on purpose, oldest first. */
+export function replacements(anchors: readonly Anchor[]): Replacement[] {
+  return anchors.flatMap(({ kind, at, tx, note = '' }) => (kind === 'head' ? [] : [{ kind, at, tx, note }]))
+}
+
+/** Writes the heads of a ledger that is at work. A file that cannot be written must not keep a charge from being made. */
+export class Anchors {
+  readonly #path: string
+  readonly #clock: () => number
+  readonly #anchored: (head: Head) => void
+  #last: number | null = null
+  #commits = 0
+  #writtenAt = Number.NEGATIVE_INFINITY
+  #mayThin = false
+
+  constructor(path: string, clock: () => number, anchored: (head: Head) => void) {
+    this.#path = path
+    this.#clock = clock
+    this.#anchored = anchored
+  }
+
+  /** To be called once all anchors were found in the journal: from now on old lines may be dropped. */
+  allowThinning(): void {
+    this.#mayThin = true
+  }
+
+  /** Whether this process has committed something that is not anchored. */
+  get behind(): boolean {
+    return this.#commits > 0
+  }
+
+  /** To be called after every commit with the head that it made durable. */
+  onCommitted(head: Head): void {
+    if (head.tx === this.#last || ++this.#commits < everyCommits) return
+    if (performance.now() - this.#writtenAt >= everyMs) this.write(head)
+  }
+
+  /** Anchors a durable head unless it was the last one anchored. */
+  write(head: Head): void {
+    if (head.tx === this.#last || head.tx === 0) return
+    this.#last = head.tx
+    this.#commits = 0
+    this.#writtenAt = performance.now()
+    try {
+      appendAnchor(this.#path, this.#clock(), { kind: 'head', ...head })
+      if (this.#mayThin && statSync(this.#path).size > mostBytes) this.#thin()
+    } catch {
+      // The log below gets the head all the same, and the next anchor is tried again.
+    }
+    this.#anchored(head)
+  }
+
+  #thin(): void {
+    const lines = readFileSync(this.#path, 'utf8').trimEnd().split('\n')
+    const old = lines.slice(0, -keptLines).filter((line) => anchorOf(line)?.kind !== 'head')
+    const fresh = `${this.#path}.new`
+    writeFileSync(fresh, [...old, ...lines.slice(-keptLines), ''].join('\n'), { mode: 0o600 })
+    renameSync(fresh, this.#path)
+  }
+}
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
 const oldestSafeVersion = '3.51.3'
@@ -108,7 +287,7 @@ export function openReader(path: string): Database {
  * is collected, with its locks and its place in the log: no checkpoint could pass it, no restore replace the file.
  */
 function closingWhole(database: Database): Database {
-  const prepared = new Set<Statement>()
+  const prepared = new Set<Prepared>()
   const prepare = database.prepare.bind(database)
   const close = database.close.bind(database)
   database.prepare = ((...given: Parameters<typeof prepare>) => {
@@ -342,4 +521,153 @@ export function setAside(path: string, now: number): string {
   const name = asideName(path, 'damaged', now)
   renameSync(path, name)
   return name
+}
+
+// Drives work on SQLite: at once, so that nothing else runs between the statements of a transaction.
+
+export class SqliteTables implements Tables {
+  readonly database: Database
+  readonly #prepared = new WeakMap<Statement<unknown>, Prepared<unknown, SQLQueryBindings[]>>()
+  #version: Prepared | undefined
+  #dataVersion: unknown
+
+  constructor(database: Database) {
+    this.database = database
+  }
+
+  do<T>(work: () => Work<T>): T {
+    return orUnavailable(() => this.drive(work()))
+  }
+
+  together<T>(work: () => Work<T>): T {
+    return inTransaction(this.database, () => this.drive(work()))
+  }
+
+  /** The file says that another process has written, and not what. */
+  changedElsewhere(): Changes {
+    this.#version ??= this.database.prepare('PRAGMA data_version')
+    const version = orUnavailable(() => this.#version!.values()[0]?.[0])
+    const changed = version !== this.#dataVersion
+    this.#dataVersion = version
+    return changed ? 'everything' : 'nothing'
+  }
+
+  /** At once, as everything here: no other work of this process comes in between. */
+  reads<T>(work: () => Work<T>): T {
+    if (this.database.inTransaction) return this.do(work)
+    return orUnavailable(() => this.database.transaction(() => this.drive(work())).deferred())
+  }
+
+  async *pieces(work: () => PieceWork): AsyncGenerator<string, void> {
+    const steps = this.steps(work(), Number.POSITIVE_INFINITY)
+    for (;;) {
+      const step = orUnavailable(() => steps.next())
+      if (step.done) return
+      if (step.value !== undefined) yield step.value
+    }
+  }
+
+  withoutWaiting<T>(work: () => Work<T>): T {
+    return orUnavailable(() => withoutWaiting(this.database, () => this.drive(work())))
+  }
+
+  /** In the transaction that the caller is in, if any. */
+  drive<T>(work: Work<T>): T {
+    let next = work.next()
+    while (!next.done) next = this.#answer(work, next.value)
+    return next.value
+  }
+
+  /** The same for whoever does other things meanwhile: stops after `stepMs` milliseconds of statements, and at each piece. */
+  *steps<T>(work: Generator<Step | string, T, StepResult>, stepMs: number): Generator<string | undefined, T> {
+    let since = performance.now()
+    let next = work.next()
+    try {
+      while (!next.done) {
+        if (typeof next.value === 'string') {
+          yield next.value
+          next = work.next([])
+        } else next = this.#answer(work, next.value)
+        if (performance.now() - since < stepMs) continue
+        yield undefined
+        since = performance.now()
+      }
+    } finally {
+      work.return(undefined as never)
+    }
+    return next.value
+  }
+
+  /** Goes on with what the database says to a statement. */
+  #answer<S, T>(work: Generator<S, T, StepResult>, { statement, values, wants }: Step): IteratorResult<S, T> {
+    let answer: StepResult
+    try {
+      const prepared = this.#prepare(statement)
+      const bound = values as SQLQueryBindings[]
+      if (wants === 'count') answer = Number(prepared.run(...bound).changes)
+      else if (wants === 'rows') answer = prepared.all(...bound)
+      else {
+        const row = prepared.get(...bound)
+        answer = row === null ? [] : [row]
+      }
+    } catch (error) {
+      const isTaken = sqliteCode(error).startsWith('SQLITE_CONSTRAINT')
+      return work.throw(isTaken ? new AlreadyThere('there is such a row', { cause: error }) : error)
+    }
+    return work.next(answer)
+  }
+
+  #prepare(statement: Statement<unknown>): Prepared<unknown, SQLQueryBindings[]> {
+    const known = this.#prepared.get(statement)
+    if (known) return known
+    const text = statement.text
+      .replaceAll(/\b(?:LIST|NUMBERS)\((\?\d*)\)/g, '(SELECT value FROM json_each($1))')
+      .replaceAll(/\bFLAG\(/g, '(')
+    const prepared = this.database.prepare<unknown, SQLQueryBindings[]>(text)
+    this.#prepared.set(statement, prepared)
+    return prepared
+  }
+}
+
+/** What the ledger's queue offers to others that write the same file. */
+interface Queue {
+  admit<T>(run: () => T): Promise<T>
+  persist<T>(run: () => T): Promise<T>
+  whenDurable<T>(value: T): Awaitable<T>
+}
+
+/** Work that shares the ledger's commits, which puts it in order with the ends of calls. */
+export class QueuedTables extends SqliteTables implements OrderedTables {
+  readonly #queue: Queue
+
+  constructor(database: Database, queue: Queue) {
+    super(database)
+    this.#queue = queue
+  }
+
+  admit<T>(work: () => Work<T>): Promise<T> {
+    return this.#queue.admit(() => this.drive(work()))
+  }
+
+  async persist(_of: string, ...works: readonly (() => Work<unknown>)[]): Promise<void> {
+    await Promise.all(works.map((work) => this.#queue.persist(() => this.drive(work()))))
+  }
+
+  whenDurable<T>(value: T): Awaitable<T> {
+    return this.#queue.whenDurable(value)
+  }
+}
+
+/** The write-ahead log of a database, for whoever makes it long. */
+export function logOf(database: Database): WriteAheadLog {
+  const checkpoint = database.prepare<{ log: bigint; checkpointed: bigint }, []>(
+    'PRAGMA wal_checkpoint(PASSIVE)',
+  )
+  return {
+    writeBack() {
+      const { log, checkpointed } = checkpoint.get()!
+      return checkpointed >= log
+    },
+    isBusy: (error) => error instanceof Error && isBusy(error.cause),
+  }
 }

@@ -19,10 +19,10 @@ import {
   type UsageAdded,
 } from '../../ledger-rows.ts'
 import type { CallEnd } from '../../ledger-core.ts'
-import { BulkInsert } from './journal.ts'
+import { BulkInsert } from './wallets.ts'
 import type { Row } from '../../schema.ts'
 import { sql } from '../../sql/work.ts'
-import { requireOne, isOutage, whenNeeded } from '../database/sqlite.ts'
+import { isOutage, requireOne, whenNeeded } from '../database/sqlite.ts'
 import { groupTag, tagsOf } from '../../../conversation/tags.ts'
 import { startOfDay, startOfMonth } from '../../../credits/calendar.ts'
 

@@ -1,13 +1,13 @@
 // The ledger on SQLite: the commands of ledger-core.ts in transactions that many share, and reads of the same wallets.
 
-import type { Database, Statement } from 'bun:sqlite'
+import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import type { Awaitable } from '../../../async/async.ts'
 import type { PriorGrant } from '../../../credits/decide.ts'
 import type {
   AuditReport,
   Balance,
-  CountedBudget,
   CallRecord,
+  CountedBudget,
   DayAudit,
   GrantCommand,
   KeySpend,
@@ -15,8 +15,9 @@ import type {
   LedgerUpkeep,
   Totals,
 } from '../../../credits/ledger/ledger.ts'
-import { formatUsd } from '../../../credits/money.ts'
+import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
+import type { RequestLogRow } from '../../../observe/call-log.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import type { GroupLimits, LogSync, QueueEvents } from '../../commits/durability.ts'
 import {
@@ -27,15 +28,22 @@ import {
   type Lives,
   type SpillRecord,
 } from '../../ledger-core.ts'
-import type { Head } from '../audit/anchors.ts'
+import { genesis } from '../../ledger-rows.ts'
+import type { Row } from '../../schema.ts'
+import { cellsOfRequest, KeyUses, RequestBuffer, Soon } from '../../sql/work.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { auditFile } from '../audit/audit.ts'
+import { type Head, isOutage, orUnavailable } from '../database/sqlite.ts'
 import { CallTable, PriceRecords, type UsageDays } from './calls.ts'
-import { isOutage, orUnavailable } from '../database/sqlite.ts'
-import { genesis } from '../../ledger-rows.ts'
-import { Corrections, type GroupHooks, Journal, SqliteTransactions } from './journal.ts'
-import { type CachedWallet, CreditLines, Wallets } from './wallets.ts'
-import type { Row } from '../../schema.ts'
+import {
+  BulkInsert,
+  type CachedWallet,
+  Corrections,
+  type GroupHooks,
+  Journal,
+  SqliteTransactions,
+  Wallets,
+} from './wallets.ts'
 
 /** Every table that a group writes, and the queue that makes its groups. */
 type Tables = ReturnType<typeof tablesOf>
@@ -351,7 +359,7 @@ function statements(database: Database) {
 // What the ledger on SQLite is made of.
 
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
-export interface BufferedRows {
+interface BufferedRows {
   write(): void
   onCommitted(): void
 }
@@ -407,4 +415,112 @@ function latestIn(database: Database): () => number {
        coalesce((SELECT max(opened_at) FROM open_call), 0)) AS at`,
   )
   return () => Number(latest.get()?.at ?? 0n)
+}
+
+// How much accounts may owe, and what their calls have spent of loans.
+
+class CreditLines {
+  readonly #put: Statement
+  readonly #spent: Statement
+
+  constructor(database: Database) {
+    this.#put = database.prepare(
+      `INSERT INTO credit_line (account, most, at) VALUES (?,?,?)
+       ON CONFLICT (account) DO UPDATE SET most = excluded.most, at = excluded.at`,
+    )
+    this.#spent = database.prepare('UPDATE credit_line SET spent = spent + ? WHERE account = ?')
+  }
+
+  put(account: string, most: Pico, now: number): void {
+    this.#put.run(account, most, now)
+  }
+
+  onSpent(account: string, amount: Pico): void {
+    this.#spent.run(amount, account)
+  }
+}
+
+// The request log on SQLite: rows are written with the commit of a ledger group, once there are enough of them, or after a
+// quarter of a second. Each batch writes the pages of four indexes, which is dear for the few rows of one group.
+
+const rowsPerCommit = 256
+/** So many go with the next commit, whoever makes it. */
+const rowsTogether = 128
+
+export class SqliteRequestLog extends RequestBuffer implements BufferedRows {
+  readonly #inserts: BulkInsert
+  readonly #used: Statement
+  readonly #usage: UsageDays
+  readonly #uses = new KeyUses()
+  readonly #soon: Soon
+  #writing = 0
+  /** Whether the next commit takes along what there is. */
+  #due = false
+
+  /** `flush` makes a commit, 250 ms after a row that no commit has taken along. */
+  constructor(database: Database, usage: UsageDays, flush: () => void) {
+    const soon = new Soon(() => {
+      this.hurry()
+      flush()
+    })
+    super(() => soon.ask())
+    this.#soon = soon
+    this.#usage = usage
+    this.#used = database.prepare('UPDATE api_key SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?')
+    this.#inserts = new BulkInsert(
+      database,
+      'request_log',
+      `request_id, at, account, key, model, provider, stream, status, code, ending, prompt_tokens, completion_tokens,
+       cost, attempts, first_byte_ms, total_ms, detail, contents, tags`,
+    )
+  }
+
+  /** Has the next commit take all rows along, or as many as it can. */
+  hurry(): void {
+    this.#due = true
+  }
+
+  get waiting(): boolean {
+    return this.size > 0
+  }
+
+  write(): void {
+    this.#writing = 0
+    if (!this.#due && this.size < rowsTogether) return
+    const rows = this.first(rowsPerCommit)
+    this.#writing = rows.length
+    this.#insert(rows)
+    for (const [key, at] of this.#uses.among(rows)) this.#used.run(at, key)
+  }
+
+  onCommitted(): void {
+    if (this.#writing === 0) return
+    this.remove(this.#writing)
+    this.#due = this.waiting && this.#due
+    this.#uses.onWritten()
+    this.#writing = 0
+    this.close()
+    if (this.waiting) this.#soon.ask()
+  }
+
+  // A row that the database refuses must not undo the charge in the same transaction.
+  #insert(rows: readonly RequestLogRow[]): void {
+    for (const row of rows) this.#inserts.add(Object.values(cellsOfRequest(row)) as SQLQueryBindings[])
+    const refused = new Set<number>()
+    this.#inserts.writeEach((error, place) => {
+      if (isOutage(error)) throw error
+      refused.add(place)
+    })
+    this.dropped += refused.size
+    for (const [n, row] of rows.entries()) {
+      const usage = refused.has(n) ? undefined : this.usageOf(row)
+      if (usage === undefined) continue
+      this.#usage.add(usage)
+      this.#usage.write()
+    }
+  }
+
+  close(): void {
+    this.#soon.forget()
+  }
 }
