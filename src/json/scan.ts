@@ -368,10 +368,11 @@ export class Prefixes {
   restOf(name: string, text: string): Rest | undefined {
     if (text.length < leastCharacters) return undefined
     let best: Common | undefined
-    for (const known of this.#known.get(name) ?? []) {
-      const common = commonWith(known, text)
-      if (common !== undefined && (best === undefined || common.end > best.end)) best = common
-    }
+    for (const known of this.#known.get(name) ?? [])
+      if (best === undefined || agreesBeyond(known, text, best.end)) {
+        const common = commonWith(known, text)
+        if (common !== undefined && (best === undefined || common.end > best.end)) best = common
+      }
     return best && best.end >= leastCharacters / 2 ? restBehind(best, text) : undefined
   }
 
@@ -387,6 +388,9 @@ export class Prefixes {
     if (parsed === undefined || !isAsItCame(json)) return
     this.#parsed.delete(json)
     const { name, text, shape } = parsed
+    const before = this.#known.get(name) ?? []
+    // Sent once more, as it was.
+    if (before[0]?.text === text) return
     const lists: Record<string, unknown> = {}
     for (const key of shape.lists.keys()) {
       const items = json[key]
@@ -395,7 +399,7 @@ export class Prefixes {
       lists[key] = [...items]
     }
     // A turn takes the place of the one before it.
-    const others = (this.#known.get(name) ?? []).filter((known) => !goesOnFrom(known, text))
+    const others = before.filter((known) => !goesOnFrom(known, text))
     const known = [{ text, shape, json: lists }, ...others].slice(0, textsEach)
     while (
       known.length > 1 &&
@@ -430,64 +434,67 @@ function freeze(value: unknown): void {
   for (const key in value) freeze((value as Readonly<Record<string, unknown>>)[key])
 }
 
-/** Whether a text has all items of an earlier one, and more. */
-function goesOnFrom(known: Known, text: string): boolean {
-  const ends = endsOf(known)
-  const last = ends.at(-1)
-  return last !== undefined && agrees(known.text, text, 0, last.end)
-}
-
-interface End {
+interface Common {
+  readonly known: Known
   readonly key: string
   readonly list: ScannedList
-  /** The item, and the position behind it. */
+  /** The last item that both have, and the position behind it. */
   readonly at: number
   readonly end: number
-}
-
-interface Common extends End {
-  readonly known: Known
-}
-
-const ends = new WeakMap<Known, readonly End[]>()
-
-/** The ends of all items, in the order of the text. */
-function endsOf(known: Known): readonly End[] {
-  let all = ends.get(known)
-  if (all === undefined) {
-    all = [...known.shape.lists].flatMap(([key, list]) => {
-      const items = known.json[key]
-      if (!Array.isArray(items)) return []
-      return items.map((_, at) => ({ key, list, at, end: list.spans[2 * at + 1]! }))
-    })
-    ends.set(known, all)
-  }
-  return all
 }
 
 function agrees(a: string, b: string, from: number, to: number): boolean {
   return b.length >= to && b.startsWith(a.slice(from, to), from)
 }
 
-/** The last item up to whose end both texts are the same. */
+/** Whether a text has all items of an earlier one, and more. Mostly the last of them says already that it has not. */
+function goesOnFrom({ text: known, shape, json }: Known, text: string): boolean {
+  const keys = [...shape.lists.keys()]
+  const last = keys.findLast((key) => Array.isArray(json[key]) && json[key].length > 0)
+  if (last === undefined) return false
+  const [from, to] = shape.lists.get(last)!.spans.slice(-2) as [number, number]
+  return agrees(known, text, from, to) && agrees(known, text, 0, from)
+}
+
+/** Whether an earlier text may have an item in common with this one that ends behind `position`. */
+function agreesBeyond({ text: known, shape: { lists } }: Known, text: string, position: number): boolean {
+  for (const { spans } of lists.values()) {
+    if (spans.at(-1)! <= position) continue
+    let [low, high] = [0, spans.length >> 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (spans[2 * middle + 1]! > position) high = middle
+      else low = middle + 1
+    }
+    return agrees(known, text, position, spans[2 * low + 1]!)
+  }
+  return false
+}
+
+/** The last item up to whose end both texts are the same; nothing of them is compared twice. */
 function commonWith(known: Known, text: string): Common | undefined {
-  const all = endsOf(known)
-  let [low, high] = [0, all.length]
-  // Nothing is compared twice, and first of all the whole: a turn mostly goes on from the one before it.
+  let common: Common | undefined
   let same = 0
-  let next = high - 1
-  while (low < high) {
-    const { end } = all[next]!
-    if (agrees(known.text, text, same, end)) [low, same] = [next + 1, end]
-    else high = next
-    next = (low + high) >> 1
+  for (const [key, list] of known.shape.lists) {
+    const items = known.json[key]
+    if (!Array.isArray(items)) continue
+    let [low, high] = [0, items.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const end = list.spans[2 * middle + 1]!
+      if (agrees(known.text, text, same, end)) [low, same] = [middle + 1, end]
+      else high = middle
+    }
+    // A number may go on behind what both have: only what stands in brackets or quotes has an end of its own.
+    for (let at = low - 1; at >= 0; at--) {
+      const end = list.spans[2 * at + 1]!
+      if (!/[\]}"]\s*$/.test(known.text.slice(Math.max(0, end - 64), end))) continue
+      common = { known, key, list, at, end }
+      break
+    }
+    if (low < items.length) break
   }
-  // A number may go on behind what both have: only what stands in brackets or quotes has an end of its own.
-  for (let at = low - 1; at >= 0; at--) {
-    const item = all[at]!
-    if (/[\]}"]\s*$/.test(known.text.slice(Math.max(0, item.end - 64), item.end))) return { ...item, known }
-  }
-  return undefined
+  return common
 }
 
 function restBehind({ known, key, list, at, end }: Common, text: string): Rest {
@@ -524,10 +531,8 @@ function restBehind({ known, key, list, at, end }: Common, text: string): Rest {
         json[name] = own.length === 0 ? items : [...items, ...own]
         const more =
           name === key && own.length > 0 ? movedBy(shape.lists.get(name)!, removed, at, list) : none
-        lists.set(name, {
-          spans: [...before.spans.slice(0, 2 * count), ...more.spans],
-          counts: [...before.counts.slice(0, 2 * count), ...more.counts],
-        })
+        const isWhole = more === none && 2 * count === before.spans.length
+        lists.set(name, isWhole ? before : firstItems(before, count, more))
       }
       for (const [name, later] of shape.lists)
         if (!lists.has(name)) lists.set(name, movedBy(later, removed, at, list))
@@ -537,6 +542,14 @@ function restBehind({ known, key, list, at, end }: Common, text: string): Rest {
 }
 
 const none: ScannedList = { spans: [], counts: [] }
+
+/** So many items of a list, and those of another behind them. */
+function firstItems({ spans, counts }: ScannedList, count: number, more: ScannedList): ScannedList {
+  return {
+    spans: [...spans.slice(0, 2 * count), ...more.spans],
+    counts: [...counts.slice(0, 2 * count), ...more.counts],
+  }
+}
 
 /** A list of the rest as it stands in the whole. */
 function movedBy(

@@ -46,6 +46,36 @@ test('the turns of a conversation share what they have in common', () => {
   expect(prefixes.size).toBeLessThan(2 * long.length + 3_000)
 })
 
+test('of several conversations each goes on from its own', () => {
+  const prefixes = new Prefixes()
+  const others = ['river', 'weir', 'sea']
+  const text = (about: string, turns: number) =>
+    JSON.stringify(
+      bodyOf(turns, {
+        messages: [
+          system,
+          { role: 'user', content: about },
+          ...Array.from({ length: turns }, (_, at) => turn(at)),
+        ],
+      }),
+    )
+  for (let turns = 10; turns < 14; turns++)
+    for (const about of others) {
+      if (turns > 10) expect(prefixes.restOf('anna', text(about, turns))!.text.length).toBeLessThan(200)
+      outcomeOf(text(about, turns), prefixes)
+    }
+})
+
+test('what is sent once more is not remembered again', () => {
+  const prefixes = new Prefixes()
+  const text = JSON.stringify(bodyOf(3))
+  const read = () => outcomeOf(text, prefixes) as ReturnType<typeof bodyOf>
+  const [first, second, third] = [read(), read(), read()]
+  expect([second, third]).toEqual([first, first])
+  expect(third.messages[2]).toBe(first.messages[2]!)
+  expect(prefixes.size).toBe(text.length + 1)
+})
+
 test('what is shared cannot be changed by whoever has it', () => {
   const prefixes = new Prefixes()
   const read = outcomeOf(JSON.stringify(bodyOf(2)), prefixes) as ReturnType<typeof bodyOf>

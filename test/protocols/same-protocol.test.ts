@@ -12,6 +12,8 @@ import { responsesCall } from '../../src/protocols/openai-responses/inbound/inbo
 import { checkedRequest } from '../../src/protocols/openai-responses/inbound/read.ts'
 import type { InboundRequest } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
+import { parseJson } from '../../src/http/intake/read-body.ts'
+import { Prefixes, textAsItCame } from '../../src/json/scan.ts'
 import { isObject } from '../../src/protocols/lenient.ts'
 import { targetsLike } from '../support/conversation.ts'
 import { withoutGoogleFields } from '../../src/protocols/request/fields.ts'
@@ -135,6 +137,70 @@ test.each(Object.keys(parsers) as Own[])('what clients of %s send is what its pr
   expect(Object.keys(reasons[protocol]).filter((reason) => !used.has(reason))).toEqual([])
   expect(compared).toBeGreaterThan(40)
 })
+
+// What a client sends again is neither read nor written again where nobody changes it: that must not show.
+
+/** So much that its beginning is looked for, and its items are sent on as they came. */
+const blanks = ' '.repeat(16_384)
+
+function readFrom(text: string, sent?: { readonly prefixes: Prefixes; readonly name: string }): JsonObject {
+  const json = parseJson(text, 128, 1_000_000, sent)
+  sent?.prefixes.keep(json)
+  return json
+}
+
+test.each(Object.keys(parsers) as Own[])(
+  'what is sent on of what clients of %s sent before is what lowering would have written',
+  (protocol) => {
+    let asItCame = 0
+    for (const { folder } of recordedHosts.filter((each) => each.protocol === protocol)) {
+      const sent = { prefixes: new Prefixes(), name: folder }
+      for (const recorded of cases(folder)) {
+        if (recorded.request === undefined || recorded.status !== 200) continue
+        const text = `{${blanks}${JSON.stringify({ ...recorded.request, model: 'x/m' }).slice(1)}`
+        readFrom(text, sent)
+        const again = readFrom(`${text.slice(0, -1)} }`, sent)
+        expect(again).toEqual(readFrom(text))
+        for (const made of [protocol, ...others(protocol)]) {
+          const lowered = loweredFrom(protocol, again, made)
+          const written = loweredFrom(protocol, readFrom(text), made)
+          const onward = lowered && textAsItCame(lowered, again)
+          if (onward !== undefined) asItCame++
+          expect(JSON.parse(onward ?? JSON.stringify(lowered ?? null))).toEqual(
+            JSON.parse(JSON.stringify(written ?? null)),
+          )
+        }
+      }
+    }
+    expect(asItCame).toBeGreaterThan(40)
+  },
+)
+
+/** Protocols whose lists have the same names, and other items in them. */
+function others(protocol: Own): readonly Own[] {
+  const alike: Readonly<Record<Own, readonly Own[]>> = {
+    'openai-chat': ['anthropic-messages'],
+    'anthropic-messages': ['openai-chat'],
+    'openai-responses': ['openai-chat'],
+    gemini: [],
+  }
+  return alike[protocol]
+}
+
+/** The body for a provider; undefined for what cannot be honoured there. */
+function loweredFrom(protocol: Own, body: JsonObject, made: Own): JsonObject | undefined {
+  const outbound = outbounds[made]
+  const target = targetsLike({ model: 'm', provider: 'p', quirks: outbound.defaultQuirks as object })()
+  try {
+    const request = parsers[protocol](body)
+    const own =
+      made === protocol ? outbound.passthrough?.request?.(request.body, target, [], undefined) : undefined
+    return (own ?? outbound.lower(request.toChatRequest(), target)).body
+  } catch (error) {
+    if (error instanceof GatewayError) return undefined
+    throw error
+  }
+}
 
 // What no recording has.
 
