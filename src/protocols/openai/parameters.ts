@@ -321,7 +321,9 @@ export function withRootObjects(request: ChatRequest): {
 }
 
 function hasRefusedRoot({ parameters }: FunctionTool): boolean {
-  return parameters !== undefined && refusedAtRoot.some((keyword) => keyword in parameters)
+  if (parameters === undefined) return false
+  for (const keyword of refusedAtRoot) if (keyword in parameters) return true
+  return false
 }
 
 /** Whether its schema says more than one object can. */

@@ -225,7 +225,7 @@ function refuseOtherEndpoints(body: JsonObject): void {
 function refuseUnservedTools(body: JsonObject): void {
   if (Array.isArray(body['tools'])) {
     for (const [i, tool] of body['tools'].entries()) {
-      if (isObject(tool) && fateOf('openai-chat', tool) === 'refused')
+      if (isObject(tool) && tool['type'] !== 'function' && fateOf('openai-chat', tool) === 'refused')
         throw toolRefused(String(tool['type']), `tools[${i}].type`)
     }
   }

@@ -400,11 +400,12 @@ export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | u
   const isAsked = isOnline(body.model)
   if (body.tools == null && body.web_search_options == null && !isAsked && history.length === 0)
     return undefined
-  const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
-    if (tool.type === 'function' || tool.type === 'custom') return []
+  const declarations: ToolDeclaration[] = []
+  for (const [at, tool] of (body.tools ?? []).entries()) {
+    if (tool.type === 'function' || tool.type === 'custom') continue
     const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
-    return declaration === undefined ? [] : [declaration]
-  })
+    if (declaration !== undefined) declarations.push(declaration)
+  }
   const searches = () => declarations.some(({ kind }) => kind === 'web-search')
   if (body.web_search_options != null && !searches())
     declarations.push(searchDeclaration(body.web_search_options as JsonObject, 'web_search_options'))

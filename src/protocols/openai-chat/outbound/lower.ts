@@ -411,16 +411,14 @@ function toolFields(
 
 function lowerTool(tool: FunctionTool, quirks: OpenAIChatQuirks): JsonObject {
   if (isCustom(tool, quirks)) return lowerCustom(tool)
-  return {
-    type: 'function',
-    function: {
-      name: tool.name,
-      ...(tool.description === undefined ? {} : { description: tool.description }),
-      parameters: parametersOf(tool),
-      ...(tool.strict === undefined ? {} : { strict: tool.strict }),
-    },
-    ...markOf(tool.cache, quirks),
-  }
+  const { name, description, strict, cache } = tool
+  // An agent declares dozens with each call, and to spread what is mostly absent takes several times as long.
+  const defined: JsonObject = { name }
+  if (description !== undefined) defined.description = description
+  defined.parameters = parametersOf(tool)
+  if (strict !== undefined) defined.strict = strict
+  const lowered: JsonObject = { type: 'function', function: defined }
+  return cache === undefined ? lowered : { ...lowered, ...markOf(cache, quirks) }
 }
 
 function isCustom({ form }: FunctionTool, { customTools }: OpenAIChatQuirks): boolean {
