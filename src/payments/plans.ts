@@ -1,6 +1,7 @@
 // Plans: a price that grants subscription credit, and models, for a period. A period is paid as a top-up is, and kept and
 // granted as those of subscriptions that are sold elsewhere. Nothing renews itself: another payment is another period.
 
+import type { Act } from '../accounts/identity/identity-store.ts'
 import type { Awaitable } from '../async/async.ts'
 import { monthsAfter } from '../credits/calendar.ts'
 import type { Minor, Pico } from '../credits/money.ts'
@@ -24,21 +25,48 @@ export interface PlanOnSale {
   readonly prices: ReadonlyMap<string, Minor>
 }
 
+/** Milliseconds since 1970. */
+type Span = Pick<Period, 'startsAt' | 'endsAt'>
+
+export interface PlanQuery {
+  readonly account?: string | undefined
+  readonly plan?: string | undefined
+  readonly after?: Pick<Period, 'startsAt' | 'period'> | undefined
+  readonly now: number
+  readonly limit: number
+}
+
 /** A period of a plan that has no place in time yet. */
 export type UnplacedPeriod = Omit<Period, 'period' | 'startsAt' | 'endsAt'>
 
 export interface PlanStore {
   /**
    * Adds a period where `place` puts it among the account's other periods of plans that have not ended at `now`, in one
-   * transaction; the one that is there if it was added before.
+   * transaction, with what `actOf` says an operator has done; the one that is there if it was added before.
    */
   placePeriod(
     unplaced: UnplacedPeriod,
     now: number,
-    place: (others: readonly Period[]) => Pick<Period, 'startsAt' | 'endsAt'>,
+    place: (others: readonly Period[]) => Span,
+    actOf?: (period: Period) => Act,
   ): Awaitable<Period>
-  /** The periods of plans of an account that have not ended at `now`, the first one first; of all accounts without one. */
-  plansOf(account: string | null, now: number, limit: number): Awaitable<readonly Period[]>
+  /**
+   * Moves the account's active periods of plans without a lot, also none that they have no note of, to where `place` puts
+   * each among those that begin before it, in one transaction, with what their payments say of them. undefined leaves one
+   * where it is. Gives those that were moved.
+   */
+  movePeriods(
+    account: string,
+    now: number,
+    place: (period: Period, before: readonly Period[]) => Span | undefined,
+  ): Awaitable<readonly Period[]>
+  /** The periods of plans of an account that have not ended at `now`, the first one first. */
+  plansOf(account: string, now: number, limit: number): Awaitable<readonly Period[]>
+  /**
+   * Those of all accounts, or of one, and of one plan if it is given, but for those that were taken back: the last to begin
+   * first, after the last of the page before.
+   */
+  pagePlans(query: PlanQuery): Awaitable<readonly Period[]>
   /** Periods without a lot that have not ended at `now` and begin until `until`. */
   duePlans(now: number, until: number, limit: number): Awaitable<readonly Period[]>
   /** Periods that end after `now` and until `until`, whose holder was not reminded and has not cancelled. */
@@ -68,6 +96,8 @@ interface PlanParts {
 
 /** The credit of a period that follows another is granted so much before it begins: so there is no gap. Milliseconds. */
 const aheadMs = 60_000
+/** What begins so soon is not moved: another gateway, whose clock may be ahead, may be granting it. Milliseconds. */
+const soonMs = 10 * 60_000
 const perSweep = 200
 /** An account has a few periods; more are not looked at. */
 const mostOfAccount = 100
@@ -83,6 +113,13 @@ export function planStart(
 ): number {
   const before = others.filter(({ amount, state }) => amount >= credit && state !== 'refunded')
   return Math.max(now, ...before.map(({ endsAt }) => endsAt))
+}
+
+/** When a period of the same length ends that begins at `from`: so many months later, or as long where it is no number of them. */
+function endFrom(from: number, { startsAt, endsAt }: Span): number {
+  let months = 1
+  while (monthsAfter(startsAt, months) < endsAt) months++
+  return monthsAfter(startsAt, months) === endsAt ? monthsAfter(from, months) : from + endsAt - startsAt
 }
 
 /** The ledger does not take the credit: the account would have too much, or the period was granted something else. */
@@ -118,14 +155,17 @@ export class Plans {
     return this.#place({ subscription: id, account, credit, ...plan, product: plan.id })
   }
 
-  async #place(wanted: {
-    readonly subscription: string
-    readonly account: string
-    readonly product: string
-    readonly credit: Pico
-    readonly months: number
-    readonly models: readonly string[] | null
-  }): Promise<Period> {
+  async #place(
+    wanted: {
+      readonly subscription: string
+      readonly account: string
+      readonly product: string
+      readonly credit: Pico
+      readonly months: number
+      readonly models: readonly string[] | null
+    },
+    actOf?: (period: Period) => Act,
+  ): Promise<Period> {
     const { store, now } = this.#parts
     const at = now()
     const { subscription, account, product, credit: amount, months, models } = wanted
@@ -143,10 +183,11 @@ export class Plans {
       createdAt: at,
       updatedAt: at,
     }
-    const period = await store.placePeriod(unplaced, at, (others) => {
+    const place = (others: readonly Period[]) => {
       const startsAt = planStart(others, amount, at)
       return { startsAt, endsAt: monthsAfter(startsAt, months) }
-    })
+    }
+    const period = await store.placePeriod(unplaced, at, place, actOf)
     return this.#settle(period)
   }
 
@@ -156,16 +197,40 @@ export class Plans {
     return this.#parts.subscriptions.settlePeriod(period)
   }
 
-  /** Ends the period that a top-up has paid for, and takes what is left of its credit: its money went back. */
-  async takeBack({ id }: Pick<TopUp, 'id'>): Promise<void> {
+  /**
+   * Ends the period that a top-up has paid for, and takes what is left of its credit: its money went back. Periods that
+   * were to follow it begin sooner.
+   */
+  async takeBack({ id, account }: Pick<TopUp, 'id' | 'account'>): Promise<void> {
     await this.#parts.subscriptions.end(planSource, id, 'refunded')
+    await this.advance(account)
   }
 
-  /** A period by hand, once for `id`. Rejects with `not_found` and `idempotency_conflict`. */
-  async grant(account: string, planId: string, id: string): Promise<Period> {
+  /**
+   * Lets periods that are paid, and have not begun, begin as soon as those that are left before them allow: who has had
+   * one taken back is not to wait for the next. One whose credit is granted, or about to be, stays where it is.
+   */
+  async advance(account: string): Promise<void> {
+    const { store, now } = this.#parts
+    const at = now()
+    const moved = await store.movePeriods(account, at, (period, before) => {
+      if (period.startsAt <= at + soonMs) return undefined
+      const startsAt = planStart(before, period.amount, at)
+      return startsAt < period.startsAt ? { startsAt, endsAt: endFrom(startsAt, period) } : undefined
+    })
+    for (const period of moved) await this.#sweepOne(period)
+  }
+
+  /** A period by hand, once for `id`, with the act of its operator. Rejects with `not_found` and `idempotency_conflict`. */
+  async grant(account: string, planId: string, id: string, operator: string): Promise<Period> {
     const { credit, months, models } = this.plan(planId)
     const subscription = `by-hand-${id}`
-    const period = await this.#place({ subscription, account, product: planId, credit, months, models })
+    const wanted = { subscription, account, product: planId, credit, months, models }
+    const period = await this.#place(wanted, ({ startsAt, endsAt, createdAt: at }) => {
+      const [from, to] = [startsAt, endsAt].map((time) => new Date(time).toISOString())
+      const after = { plan: planId, id, source: planSource, subscription, from, to }
+      return { at, operator, what: 'plan.grant', subject: account, before: null, after }
+    })
     if (period.account === account && period.product === planId) return period
     throw new GatewayError('idempotency_conflict', {
       message: 'The id was used for another account or plan.',

@@ -182,6 +182,15 @@ describeOnBoth('plans', (open, database) => {
       ends.map((end, n) => [n === 0 ? noon : ends[n - 1]!, end]),
     )
     expect(await lotsOf(store)).toHaveLength(1)
+    // A page goes on behind the last of the page before, the last to begin first.
+    const asked = { now: clock.now, limit: 3 }
+    const page = await store.subscriptions.pagePlans({ ...asked, account: 'anna', plan: 'basic' })
+    const rest = await store.subscriptions.pagePlans({ ...asked, after: page.at(-1)! })
+    expect([page, rest].map((rows) => rows.map(({ period }) => period))).toEqual([
+      [3, 2, 1].map((n) => placed[n]!.period),
+      [placed[0]!.period],
+    ])
+    expect(await store.subscriptions.pagePlans({ ...asked, plan: 'pro' })).toEqual([])
     clock.now = ends[0]! - minute / 2
     // Who sweeps at the same moment grants nothing more, and no moment is without credit.
     await Promise.all(shops.map(({ plans }) => plans.sweep(clock.now)))
@@ -269,6 +278,66 @@ describeOnBoth('plans', (open, database) => {
     expect(await broken(store)).toEqual([])
   })
 
+  test('what was to follow a period that is taken back begins at once, with its credit, once', async () => {
+    const clock = { now: noon }
+    const store = await open(() => clock.now)
+    const shops = [shopOver(store, clock), shopOver(await store.beside(), clock)]
+    const running = await buyAndPay(shops[0]!, pro)
+    const next = await buyAndPay(shops[0]!, basic)
+    const last = await buyAndPay(shops[0]!, basic)
+    clock.now += 5 * day
+    // Heard of by two gateways at once, and again; each also sweeps.
+    await Promise.all(
+      shops.flatMap((shop, n) => [
+        tell(shop, `back ${n}`, running, refunded(running, running.amount, 'r1')).catch(onRace),
+        shop.plans.sweep(clock.now).catch(onRace),
+      ]),
+    )
+    await tell(shops[1]!, 'back again', running, refunded(running, running.amount, 'r1'))
+    await shops[1]!.plans.sweep(clock.now)
+    const ends = [1, 2].map((months) => monthsAfter(clock.now, months))
+    const periods = await shops[0]!.plans.periodsOf('anna')
+    expect(periods.map(({ subscription, startsAt, endsAt }) => ({ subscription, startsAt, endsAt }))).toEqual(
+      [
+        { subscription: next.id, startsAt: clock.now, endsAt: ends[0]! },
+        { subscription: last.id, startsAt: ends[0]!, endsAt: ends[1]! },
+      ],
+    )
+    const there = (await lotsOf(store)).filter(({ remaining }) => remaining > 0n)
+    expect(there).toEqual([{ pool: 'subscription', remaining: usd(5), expiresAt: ends[0]! }])
+    // Its payment says so, and each is granted once more when its time comes.
+    expect((await store.payments.findTopUp(next.id))!.plan!.period).toEqual({
+      startsAt: clock.now,
+      endsAt: ends[0]!,
+    })
+    clock.now = ends[0]!
+    await Promise.all(shops.map(({ plans }) => plans.sweep(clock.now)))
+    expect((await lotsOf(store)).filter(({ expiresAt }) => Number(expiresAt) > clock.now)).toEqual([
+      { pool: 'subscription', remaining: usd(5), expiresAt: ends[1]! },
+    ])
+    expect(await broken(store)).toEqual([])
+  })
+
+  test('one that follows something else as well waits for that, and what is granted stays', async () => {
+    const clock = { now: noon }
+    const store = await open(() => clock.now)
+    const shop = shopOver(store, clock)
+    const small = await buyAndPay(shop, basic)
+    clock.now += day
+    const large = await buyAndPay(shop, pro)
+    await buyAndPay(shop, basic)
+    // The larger one goes back: the next small one follows the first.
+    await tell(shop, 'large back', large, refunded(large, large.amount, 'r1'))
+    const ends = monthsAfter(noon, 1)
+    const starts = async () => (await shop.plans.periodsOf('anna')).map(({ startsAt }) => startsAt)
+    expect(await starts()).toEqual([noon, ends])
+    // In the last minutes another gateway may be granting it: it stays where it is.
+    clock.now = ends - 9 * minute
+    await tell(shop, 'small back', small, refunded(small, small.amount, 'r2'))
+    expect(await starts()).toEqual([ends])
+    expect(await broken(store)).toEqual([])
+  })
+
   test('a payment that goes back while its period is granted leaves nothing', async () => {
     const clock = { now: noon }
     const store = await open(() => clock.now)
@@ -319,14 +388,27 @@ describeOnBoth('plans', (open, database) => {
     const clock = { now: noon }
     const store = await open(() => clock.now)
     const { plans } = shopOver(store, clock)
-    await Promise.all([1, 2, 3].map(() => plans.grant('anna', 'basic', 'gift')))
+    await Promise.all([1, 2, 3].map(() => plans.grant('anna', 'basic', 'gift', 'cli:otto')))
     expect(await lotsOf(store)).toMatchObject([{ remaining: usd(5) }])
     for (const [account, plan] of [
       ['ben', 'basic'],
       ['anna', 'pro'],
     ] as const)
-      await expect(plans.grant(account, plan, 'gift')).rejects.toMatchObject({ code: 'idempotency_conflict' })
-    await expect(plans.grant('anna', 'none', 'gift')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(plans.grant(account, plan, 'gift', 'cli:otto')).rejects.toMatchObject({
+        code: 'idempotency_conflict',
+      })
+    await expect(plans.grant('anna', 'none', 'gift', 'cli:otto')).rejects.toMatchObject({ code: 'not_found' })
+    // What the operator did is noted with it, once.
+    const acts = await store.acts.page(10, undefined, { what: 'plan.grant' })
+    expect(acts.map(({ operator, subject }) => `${operator} ${subject}`)).toEqual(['cli:otto anna'])
+    expect(await broken(store)).toEqual([])
+    await store.execute(
+      `INSERT INTO subscription (period, source, subscription, account, product, starts_at, ends_at, state, amount,
+         created_at, updated_at) SELECT 'subscription:weir.plan:by-hand-x:2026', source, 'by-hand-x', account, product,
+         starts_at, ends_at, state, amount, created_at, updated_at FROM subscription`,
+    )
+    expect(await broken(store)).toMatchObject([{ detail: 'period subscription:weir.plan:by-hand-x:2026' }])
+    await store.execute("DELETE FROM subscription WHERE subscription = 'by-hand-x'")
     expect(await broken(store)).toEqual([])
   })
 
@@ -371,10 +453,10 @@ describeOnBoth('plans', (open, database) => {
       sold,
       () => void alarms++,
     )
-    await plans.grant('anna', 'basic', 'first')
-    await plans.grant('anna', 'basic', 'second')
-    await plans.grant('ben', 'basic', 'third')
-    await plans.grant('ben', 'basic', 'fourth')
+    await plans.grant('anna', 'basic', 'first', 'cli:otto')
+    await plans.grant('anna', 'basic', 'second', 'cli:otto')
+    await plans.grant('ben', 'basic', 'third', 'cli:otto')
+    await plans.grant('ben', 'basic', 'fourth', 'cli:otto')
     clock.now = monthsAfter(noon, 1)
     await store.ledger.expire(clock.now)
     const most = [1_000_000, 1_000_000, 1_000_000, 999_997]
@@ -427,6 +509,12 @@ describeOnBoth('plans', (open, database) => {
         const gone = back.get(row.subscription) === 49_900n
         expect([seed, row.state]).toEqual([seed, gone ? 'refunded' : 'active'])
         if (row.startsAt <= clock.now && row.endsAt > clock.now && !gone) expect(row.lot).not.toBeNull()
+        // None waits for nothing.
+        if (row.startsAt > clock.now + 10 * minute && !gone)
+          expect([
+            seed,
+            standing.some(({ amount, endsAt }) => amount >= row.amount && endsAt === row.startsAt),
+          ]).toEqual([seed, true])
         // Of one size none overlap, where none was given back before another was placed.
         if (back.size === 0)
           for (const other of standing)

@@ -6,7 +6,7 @@ import { monthsAfter } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import type { Voucher } from '../../payments/vouchers.ts'
-import { productsOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
+import { plansOf, productsOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
 import {
   CommandFailure,
   type Context,
@@ -126,8 +126,9 @@ function checkMessage(wanted: object): SubscriptionMessage {
 }
 
 function actingOnSubscriptions(context: Context, store: Store) {
-  const { config, io } = context
-  return actingOn(context, store, { subscriptions: subscriptionsOf({ config, store, clock: io.clock }) })
+  const parts = { config: context.config, store, clock: context.io.clock }
+  const subscriptions = subscriptionsOf(parts)
+  return actingOn(context, store, { subscriptions, plans: plansOf(parts, subscriptions) })
 }
 
 function subscriptionView(period: Period) {

@@ -1,8 +1,9 @@
 // `weir plans`: what is sold, who has it, and periods by hand.
 
 import { formatMinor, formatUsd } from '../../credits/money.ts'
-import { grantPlan, planPeriodView, subscribersOf } from '../../http/payments/plans.ts'
+import { grantPlan, pageSubscribers, planPeriodView } from '../../http/payments/plans.ts'
 import type { Plans } from '../../payments/plans.ts'
+import type { Period } from '../../payments/subscriptions.ts'
 import { plansOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
 import type { Store } from '../../store/store.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../context.ts'
@@ -38,13 +39,21 @@ export async function listPlans(context: Context): Promise<void> {
   print(context, { json: views, text: rows.length === 0 ? none : table(header, rows) })
 }
 
+const rowsAtOnce = 200
+
 /** Prints who has a plan now, or has paid for one that is to come. */
 export async function listSubscribers(context: Context, invocation: Invocation): Promise<void> {
   const named = invocation.option('account')
   const { views, accounts } = await withStore(context, async (store) => {
-    const account = named === undefined ? null : (await accountOf(store, named)).id
+    const account = named === undefined ? undefined : (await accountOf(store, named)).id
     const parts = { subscriptionStore: store.subscriptions, now: context.io.clock }
-    const periods = await subscribersOf(parts, account, invocation.option('plan'))
+    const asked = { account, plan: invocation.option('plan'), limit: rowsAtOnce }
+    const periods: Period[] = []
+    for (let after: Period | null | undefined; after !== null;) {
+      const page = await pageSubscribers(parts, { ...asked, after })
+      periods.push(...page.periods)
+      after = page.next
+    }
     const plans = openPlans(context, store)
     return {
       views: periods.map((period) => ({

@@ -1,13 +1,14 @@
 // Plans for operators: what is sold, who has it, and periods by hand.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import type { Page } from '../../http/console/answers.ts'
 import type { PlanView, SubscriberView } from '../../http/payments/answers.ts'
 import { call, newId } from '../api/call.ts'
 import { elevate } from '../session/credentials.tsx'
 import { countOf, day, money, t, usd } from '../strings/text.ts'
 import { ActForm, Badge, Button, Choice, Dialog, Empty, Section, TextField, textOf } from '../ui/kit.tsx'
-import { notOnPhones, numeric, QueryState, Table, wideOnly } from '../ui/table.tsx'
+import { firstOnPhones, notOnPhones, numeric, Older, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import { accountIdOf, AccountLink, PaymentsHead } from './payments.tsx'
 
 export function AllPlans() {
@@ -16,13 +17,20 @@ export function AllPlans() {
     queryKey: ['admin', 'plans'],
     queryFn: async () => (await call<{ data: readonly PlanView[] }>('GET', 'admin/plans')).data,
   })
-  const subscribers = useQuery({
+  const subscribers = useInfiniteQuery({
     queryKey: ['admin', 'subscribers'],
-    queryFn: async () =>
-      (await call<{ data: readonly SubscriberView[] }>('GET', 'admin/plans/subscribers?limit=100')).data,
+    queryFn: ({ pageParam }) => {
+      const asked = new URLSearchParams({
+        limit: '100',
+        ...(pageParam === null ? {} : { cursor: pageParam }),
+      })
+      return call<Page<SubscriberView>>('GET', `admin/plans/subscribers?${asked}`)
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
   })
   const sold = plans.data ?? []
-  const rows = subscribers.data ?? []
+  const rows = subscribers.data?.pages.flatMap(({ data }) => data) ?? []
   return (
     <>
       <PaymentsHead>
@@ -78,31 +86,43 @@ export function AllPlans() {
             label={t('Who has a plan')}
             columns={[
               t('Account'),
-              t('Plan'),
+              wideOnly(t('Plan')),
               wideOnly(t('State')),
               wideOnly(t('From')),
-              t('To'),
-              wideOnly(numeric(t('Credit'))),
+              wideOnly(t('To')),
+              numeric(t('Credit')),
             ]}
           >
             {rows.map((row) => (
               <tr key={row.subscription}>
-                <td className="max-w-56 truncate">
-                  <AccountLink id={row.account} email={row.account_email} />
+                <td className={`sm:max-w-56 ${firstOnPhones}`}>
+                  <span className="block truncate">
+                    <AccountLink id={row.account} email={row.account_email} />
+                  </span>
+                  <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
+                    <Badge tone={row.state === 'running' ? 'good' : 'plain'}>
+                      {row.state === 'running' ? t('running') : t('to come')}
+                    </Badge>
+                    <span>{row.title}</span>
+                    <span>
+                      {day(row.from)} – {day(row.to)}
+                    </span>
+                  </span>
                 </td>
-                <td>{row.title}</td>
+                <td className={notOnPhones}>{row.title}</td>
                 <td className={notOnPhones}>
                   <Badge tone={row.state === 'running' ? 'good' : 'plain'}>
                     {row.state === 'running' ? t('running') : t('to come')}
                   </Badge>
                 </td>
                 <td className={`whitespace-nowrap ${notOnPhones}`}>{day(row.from)}</td>
-                <td className="whitespace-nowrap">{day(row.to)}</td>
-                <td className={`num ${notOnPhones}`}>{usd(row.credit_usd)}</td>
+                <td className={`whitespace-nowrap ${notOnPhones}`}>{day(row.to)}</td>
+                <td className="num">{usd(row.credit_usd)}</td>
               </tr>
             ))}
           </Table>
         )}
+        <Older list={subscribers} action={t('More')} />
       </Section>
       {granting && <GrantPlan plans={sold} onClose={() => setGranting(false)} />}
     </>

@@ -20,7 +20,7 @@ import {
   textOf,
   Time,
 } from '../ui/kit.tsx'
-import { numeric, QueryState, Table } from '../ui/table.tsx'
+import { firstOnPhones, notOnPhones, numeric, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import {
   ChangeDialog,
   isWrittenElsewhere,
@@ -327,13 +327,24 @@ function Troubles({ health }: { health: ProviderView | undefined }) {
       {health.troubles.length > 0 && (
         <Table
           label={t('Troubles')}
-          columns={[t('Its key'), t('Model'), t('State'), numeric(t('Failures in a row'))]}
+          columns={[
+            t('Its key'),
+            wideOnly(t('Model')),
+            wideOnly(t('State')),
+            numeric(t('Failures in a row')),
+          ]}
         >
           {health.troubles.map(({ key, model, state, failures }) => (
             <tr key={`${key} ${model}`}>
-              <td>{t('key {number}', { number: key })}</td>
-              <td className="font-mono text-[12.5px]">{model ?? t('every model')}</td>
-              <td>{t(standingNames[state] ?? state)}</td>
+              <td className={firstOnPhones}>
+                {t('key {number}', { number: key })}
+                <span className="block text-[12.5px] break-words text-muted sm:hidden">
+                  {t(standingNames[state] ?? state)}
+                  <span className="block font-mono text-[12px] break-all">{model ?? t('every model')}</span>
+                </span>
+              </td>
+              <td className={`font-mono text-[12.5px] ${notOnPhones}`}>{model ?? t('every model')}</td>
+              <td className={notOnPhones}>{t(standingNames[state] ?? state)}</td>
               <td className="num">{count(failures)}</td>
             </tr>
           ))}

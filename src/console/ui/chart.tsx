@@ -219,7 +219,8 @@ export function AsTable({
     <details className="mt-3 text-[12.5px]">
       <summary className="w-fit text-accent">{t('The days as a table')}</summary>
       <div className="mt-2 max-h-72 overflow-auto" role="group" aria-label={label} tabIndex={0}>
-        <table className="[&_td]:pr-6 [&_th]:pr-6 [&_th]:text-left [&_th]:font-normal">
+        {/* On a phone the figures of a day, which may be many, stand below it. */}
+        <table className="[&_td]:pr-6 [&_th]:pr-6 [&_th]:text-left [&_th]:font-normal max-sm:w-full max-sm:[&_td]:block max-sm:[&_td]:pr-0 max-sm:[&_td]:pb-1.5 max-sm:[&_td]:text-left max-sm:[&_td]:break-words max-sm:[&_td]:whitespace-normal max-sm:[&_th]:block max-sm:[&_th]:text-muted">
           <tbody>
             {days.map((name, index) => (
               <tr key={name}>

@@ -10,6 +10,7 @@ import {
   type TopUp,
   topUpStates,
 } from '../../payments/top-up.ts'
+import { planSource } from '../../payments/plans.ts'
 import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type Acting, type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
@@ -288,7 +289,7 @@ export async function revokeVoucher(acting: VoucherActing, id: string): Promise<
   await recordAct(acting, 'voucher.revoke', id, null, null)
 }
 
-type SubscriptionActing = Acting<Pick<HttpParts, 'subscriptions'>>
+type SubscriptionActing = Acting<Pick<HttpParts, 'subscriptions' | 'plans'>>
 
 /** Takes a period of a subscription as the hook of its seller does. undefined if nothing comes of it. */
 export async function takeSubscription(
@@ -306,9 +307,12 @@ export async function endSubscription(
   ended: z.infer<typeof endBody>,
 ): Promise<readonly Period[]> {
   const { source, subscription, state } = ended
-  const periods = await acting.parts.subscriptions.end(source, subscription, state)
-  if (periods.length === 0) throw new GatewayError('not_found', { message: 'There is no such subscription.' })
-  await recordAct(acting, `subscription.${state}`, periods[0]!.account, null, ended)
+  const { subscriptions, plans } = acting.parts
+  const periods = await subscriptions.end(source, subscription, state)
+  const [first] = periods
+  if (!first) throw new GatewayError('not_found', { message: 'There is no such subscription.' })
+  await recordAct(acting, `subscription.${state}`, first.account, null, ended)
+  if (source === planSource && state === 'refunded') await plans.advance(first.account)
   return periods
 }
 

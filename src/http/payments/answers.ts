@@ -310,7 +310,7 @@ export const adminPaymentAnswers: Answers = {
   'POST vouchers': data(z.array(newVoucher)),
   'POST vouchers/:id/revoke': z.strictObject({ id: z.string(), revoked: z.literal(true) }),
   'GET plans': data(z.array(plan)),
-  'GET plans/subscribers': data(z.array(subscriber)),
+  'GET plans/subscribers': pageOf(subscriber),
   'POST plans/:plan/grants': data(planPeriod),
   'GET subscriptions': subscriptions,
   'POST subscriptions': data(period.nullable()),

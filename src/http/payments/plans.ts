@@ -4,18 +4,17 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { formatMinor, formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { type PlanOnSale, planSource, type Plans } from '../../payments/plans.ts'
+import type { PlanOnSale, PlanQuery, Plans } from '../../payments/plans.ts'
 import type { Period } from '../../payments/subscriptions.ts'
 import { processorsFor } from '../../payments/top-up-draft.ts'
 import {
-  type Acting,
   type AdminRoute,
   adminRoute,
   type ConsoleRoute,
   iso,
   isoOrNull,
+  type OperatorActing,
   ownRoute,
-  recordAct,
 } from '../console/route.ts'
 import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
 import { whileOpen } from '../intake/read-body.ts'
@@ -140,11 +139,17 @@ export function planPeriodView(plans: Pick<Plans, 'sold'>, period: Period, now: 
   }
 }
 
-const mostListed = 200
-
 const subscriberParameters = z.strictObject({
   plan: z.string().max(50).optional().describe('Only those of this plan.'),
   account: z.string().max(128).optional().describe('Only those of this account, by its id.'),
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}_.{1,400}$/, 'It takes the next_cursor of the page before.')
+    .transform((text) => {
+      const [at = ''] = text.split('_', 1)
+      return { startsAt: Number(at), period: text.slice(at.length + 1) }
+    })
+    .optional(),
   limit: pageLimit,
 })
 
@@ -170,20 +175,16 @@ export const adminPlanRoutes: readonly AdminRoute[] = [
       query: subscriberParameters,
     },
     async ({ parts, request }) => {
-      const { plan, account = null, limit } = queryOf(subscriberParameters, request)
-      const found = await subscribersOf(parts, account, plan)
-      const emails = await Promise.all(
-        found
-          .slice(0, limit)
-          .map(async (period) => (await parts.accounts.findAccount(period.account))?.email),
-      )
-      return {
-        data: found.slice(0, limit).map((period, at) => ({
+      const { cursor, ...asked } = queryOf(subscriberParameters, request)
+      const { periods, next } = await pageSubscribers(parts, { ...asked, after: cursor })
+      const data = await Promise.all(
+        periods.map(async (period) => ({
           ...planPeriodView(parts.plans, period, parts.now()),
           account: period.account,
-          account_email: emails[at] ?? null,
+          account_email: (await parts.accounts.findAccount(period.account))?.email ?? null,
         })),
-      }
+      )
+      return { data, has_more: next !== null, next_cursor: next && `${next.startsAt}_${next.period}` }
     },
   ),
   adminRoute(
@@ -210,27 +211,22 @@ export const adminPlanRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-export async function subscribersOf(
+/** A page of the periods that run or are to come; `next` is where the next one begins, null behind the last. */
+export async function pageSubscribers(
   { subscriptionStore, now }: Pick<HttpParts, 'subscriptionStore' | 'now'>,
-  account: string | null,
-  plan: string | undefined,
-): Promise<readonly Period[]> {
-  const periods = await subscriptionStore.plansOf(account, now(), mostListed)
-  return periods.filter(
-    ({ product, state }) => state !== 'refunded' && (plan === undefined || product === plan),
-  )
+  query: Omit<PlanQuery, 'now'>,
+): Promise<{ readonly periods: readonly Period[]; readonly next: Period | null }> {
+  const found = await subscriptionStore.pagePlans({ ...query, now: now(), limit: query.limit + 1 })
+  const periods = found.slice(0, query.limit)
+  return { periods, next: found.length > query.limit ? periods.at(-1)! : null }
 }
 
 /** Grants a period by hand, for routes and commands. Throws `not_found` and `idempotency_conflict`. */
 export async function grantPlan(
-  acting: Acting<Pick<HttpParts, 'plans'>>,
+  { parts, operator }: OperatorActing<Pick<HttpParts, 'plans'>>,
   account: string,
   plan: string,
   id: string,
 ): Promise<Period> {
-  const period = await acting.parts.plans.grant(account, plan, id)
-  const { subscription, startsAt, endsAt } = period
-  const after = { plan, id, source: planSource, subscription, from: iso(startsAt), to: iso(endsAt) }
-  await recordAct(acting, 'plan.grant', account, null, after)
-  return period
+  return parts.plans.grant(account, plan, id, operator.id)
 }

@@ -4,6 +4,7 @@ import { findMisplacedPlans, findRepeated } from '../audits.ts'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../credits/pool.ts'
+import { planSource } from '../../payments/plans.ts'
 import { externalProcessorIds } from '../../payments/top-up.ts'
 import { genesis, type HashedFields, hashOf } from '../ledger-rows.ts'
 import { costColumns } from '../sql/usage-figures.ts'
@@ -108,6 +109,12 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           SELECT 'lot ' || id FROM lot
           WHERE starts_with(source, 'operator:') AND granted_at > ${actsBookedAt}
             AND (account, id) NOT IN ${actOf('credits.grant', 'lot')}
+          UNION ALL
+          SELECT 'period ' || period FROM subscription
+          WHERE source = '${planSource}' AND starts_with(subscription, 'by-hand-')
+            AND (account, period) NOT IN (
+              SELECT subject, concat('subscription:${planSource}:', after::json ->> 'subscription', ':', after::json ->> 'from')
+              FROM act WHERE what = 'plan.grant')
           UNION ALL
           SELECT 'account ' || account FROM (
             SELECT account, taken AS amount FROM correction WHERE kind = 'adjust' AND taken > 0

@@ -1,11 +1,21 @@
 // Vouchers, and periods of subscriptions and plans.
 
 import type { Awaitable } from '../../async/async.ts'
-import { planSource, type PlanStore } from '../../payments/plans.ts'
+import { type PlanQuery, planSource, type PlanStore } from '../../payments/plans.ts'
 import type { Period, SubscriptionStore } from '../../payments/subscriptions.ts'
 import type { Voucher, VoucherStore } from '../../payments/vouchers.ts'
 import type { Row } from '../schema.ts'
-import { AlreadyThere, numberOrNull, onceMore, recordReader, sql, type Tables, type Work } from './work.ts'
+import { recordAct } from './records.ts'
+import {
+  AlreadyThere,
+  numberOrNull,
+  onceMore,
+  recordReader,
+  sql,
+  sqlWhere,
+  type Tables,
+  type Work,
+} from './work.ts'
 
 export class SqlVouchers implements VoucherStore {
   readonly #tables: Tables
@@ -136,7 +146,7 @@ export class SqlSubscriptions implements SubscriptionStore, PlanStore {
     return onceMore(() => this.#placePeriod(...given))
   }
 
-  #placePeriod(...[unplaced, now, place]: Parameters<PlanStore['placePeriod']>): Awaitable<Period> {
+  #placePeriod(...[unplaced, now, place, actOf]: Parameters<PlanStore['placePeriod']>): Awaitable<Period> {
     const { source, subscription, account } = unplaced
     return this.#tables.together(function* (): Work<Period> {
       const placed = yield* periods.of.first(source, subscription)
@@ -146,17 +156,59 @@ export class SqlSubscriptions implements SubscriptionStore, PlanStore {
       const period = `subscription:${source}:${subscription}:${new Date(startsAt).toISOString()}`
       const row = { ...unplaced, period, startsAt, endsAt }
       yield* periods.add.run(...valuesOf(row))
+      if (actOf) yield* recordAct(actOf(row))
       return row
     })
   }
 
-  plansOf(account: string | null, now: number, limit: number): Awaitable<readonly Period[]> {
+  movePeriods(...given: Parameters<PlanStore['movePeriods']>): Promise<readonly Period[]> {
+    return onceMore(() => this.#movePeriods(...given))
+  }
+
+  #movePeriods(...[account, now, place]: Parameters<PlanStore['movePeriods']>): Awaitable<readonly Period[]> {
+    return this.#tables.together(function* (): Work<readonly Period[]> {
+      const before: Period[] = []
+      const moved: Period[] = []
+      for (const row of yield* periods.plansOf.all(account, now, mostOthers)) {
+        const period = periodOf(row)
+        const isFree = period.state === 'active' && period.lot === null
+        const span = isFree ? place(period, before) : undefined
+        // A gateway may have been killed between a grant and the note of it.
+        if (span === undefined || (yield* periods.lot.first(period.period))) {
+          before.push(period)
+          continue
+        }
+        const { startsAt, endsAt } = span
+        yield* periods.move.run(startsAt, endsAt, now, period.period)
+        const paid = yield* periods.paidBy.first(period.subscription)
+        if (paid?.plan) {
+          const plan = JSON.stringify({ ...(JSON.parse(paid.plan) as object), period: { startsAt, endsAt } })
+          yield* periods.changePayment.run(plan, period.subscription)
+        }
+        const changed = { ...period, startsAt, endsAt, updatedAt: now }
+        moved.push(changed)
+        before.push(changed)
+      }
+      return moved
+    })
+  }
+
+  plansOf(account: string, now: number, limit: number): Awaitable<readonly Period[]> {
     return this.#tables.do(function* () {
-      const rows =
-        account === null
-          ? yield* periods.plans.all(now, limit)
-          : yield* periods.plansOf.all(account, now, limit)
-      return rows.map(periodOf)
+      return (yield* periods.plansOf.all(account, now, limit)).map(periodOf)
+    })
+  }
+
+  pagePlans({ account, plan, after, now, limit }: PlanQuery): Awaitable<readonly Period[]> {
+    const { statement, values } = plansWhere([
+      ['ends_at > ?', now],
+      ['account = ?', account],
+      ['product = ?', plan],
+      ['starts_at <= ?', after?.startsAt],
+    ])
+    const last = after ?? { startsAt: Number.MAX_SAFE_INTEGER, period: '' }
+    return this.#tables.do(function* () {
+      return (yield* statement.all(...values, last.startsAt, last.period, limit)).map(periodOf)
     })
   }
 
@@ -210,9 +262,11 @@ const periods = {
     `SELECT * FROM subscription WHERE account = ? AND source = '${planSource}' AND ends_at > ?
      ORDER BY starts_at, period LIMIT ?`,
   ),
-  plans: sql<Row<'subscription'>>(
-    `SELECT * FROM subscription WHERE source = '${planSource}' AND ends_at > ? ORDER BY starts_at DESC, period LIMIT ?`,
+  move: sql(
+    'UPDATE subscription SET starts_at = ?, ends_at = ?, updated_at = ? WHERE period = ? AND lot IS NULL',
   ),
+  paidBy: sql<Row<'topUp', 'plan'>>('SELECT plan FROM top_up WHERE id = ?'),
+  changePayment: sql('UPDATE top_up SET plan = ? WHERE id = ?'),
   due: sql<Row<'subscription'>>(
     `SELECT * FROM subscription WHERE lot IS NULL AND source = '${planSource}' AND starts_at <= ? AND ends_at > ?
        AND state IN ('active', 'ended') ORDER BY starts_at LIMIT ?`,
@@ -244,6 +298,13 @@ const periods = {
        taken_back = excluded.taken_back, created_at = excluded.created_at, updated_at = excluded.updated_at`,
   ),
 }
+
+const plansWhere = sqlWhere<Row<'subscription'>>(
+  (
+    conditions,
+  ) => `SELECT * FROM subscription WHERE source = '${planSource}' AND state <> 'refunded' AND ${conditions}
+     AND (starts_at < ? OR period > ?) ORDER BY starts_at DESC, period LIMIT ?`,
+)
 
 const periodOf = recordReader<Row<'subscription'>>()({
   models: (text) => (text === null ? null : (JSON.parse(text) as readonly string[])),

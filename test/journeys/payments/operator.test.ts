@@ -281,10 +281,20 @@ test('a plan opens its models to chats until its payment goes back; keys spend p
   const byHand = ['plans', 'grant', '--account', anna.account, '--plan', 'basic', '--id', 'again']
   for (let again = 0; again < 2; again++)
     expect(await runJson(weir, ...byHand)).toMatchObject({ plan: 'basic', state: 'coming', credit_usd: '5' })
+  const page = await admin('GET', 'plans/subscribers?limit=1')
+  expect(page.json).toMatchObject({ has_more: true, data: [{ subscription: 'by-hand-again' }] })
+  const rest = await admin('GET', `plans/subscribers?limit=1&cursor=${String(page.json['next_cursor'])}`)
+  expect(rest.json).toMatchObject({ has_more: false, data: [{ subscription: 'by-hand-sorry' }] })
   expect(await runJson(weir, 'plans', 'list')).toMatchObject([{ id: 'basic', models: ['sim/premium'] }])
   expect(await anna.send('GET', '/app/v1/plans')).toMatchObject({
     json: { data: { periods: [{ state: 'running' }, { state: 'coming' }] } },
   })
+  // Taken back by hand, the next one begins at once.
+  const end = ['subscriptions', 'end', 'by-hand-sorry', '--source', 'weir.plan', '--refund']
+  expect(await runJson<object[]>(weir, ...end)).toMatchObject([{ state: 'refunded' }])
+  expect((await admin('GET', 'plans/subscribers')).json['data']).toMatchObject([
+    { subscription: 'by-hand-again', state: 'running' },
+  ])
   await sound(weir)
 })
 

@@ -106,6 +106,9 @@ const broken: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'a note of taking that is gone': "DELETE FROM correction WHERE id = 'adjust:anna:down'",
     'a refund that never failed': forgedAdjustment('refund:razorpay:x:failed'),
     'a grant that no operator made': forgedCredit('operator:x'),
+    'a plan that no operator granted': `INSERT INTO subscription (period, source, subscription, account, product, starts_at,
+      ends_at, state, amount, created_at, updated_at) VALUES ('subscription:weir.plan:by-hand-x:2026-11-20T12:00:00.000Z',
+      'weir.plan', 'by-hand-x', 'anna', 'basic', ${noon}, ${noon + day}, 'active', 1, ${noon}, ${noon})`,
     'the grant of another lot': "UPDATE lot SET id = 'lot_new' WHERE source = 'operator:gift'",
     'an adjustment under an id of no kind': forgedAdjustment('x'),
     'another sum of a failed refund':

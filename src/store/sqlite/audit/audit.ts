@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
+import { planSource } from '../../../payments/plans.ts'
 import { externalProcessorIds } from '../../../payments/top-up.ts'
 import {
   type Anchor,
@@ -157,6 +158,12 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
           WHERE source GLOB 'operator:*' AND granted_at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
             AND (account, id) NOT IN (SELECT subject, json_extract(after, '$.lot') FROM act
               WHERE what = 'credits.grant' AND json_extract(after, '$.lot') IS NOT NULL)
+          UNION ALL
+          SELECT 'period ' || period FROM subscription
+          WHERE source = '${planSource}' AND subscription GLOB 'by-hand-*'
+            AND (account, period) NOT IN (
+              SELECT subject, 'subscription:${planSource}:' || (after ->> '$.subscription') || ':' || (after ->> '$.from')
+              FROM act WHERE what = 'plan.grant' AND after ->> '$.subscription' IS NOT NULL AND after ->> '$.from' IS NOT NULL)
           UNION ALL
           SELECT 'account ' || account FROM (
             SELECT account, ${whole('sum(hi)', 'sum(lo)')} FROM (
