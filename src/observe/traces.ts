@@ -81,10 +81,15 @@ export async function openTraces(env: Environment, parts: TracesParts): Promise<
       }),
     shutdown: () => exporter.shutdown(),
   }
-  const own = resources.resourceFromAttributes({ 'service.name': 'weir', 'service.version': parts.version })
+  const own = resources.resourceFromAttributes({
+    'service.name': 'weir',
+    'service.version': parts.version,
+    // Several gateways are one service.
+    'service.instance.id': crypto.randomUUID(),
+  })
   const given = resources.detectResources({ detectors: [resources.envDetector] })
   const provider = new sdk.TracerProvider({
-    resource: own.merge(given),
+    resource: resources.defaultResource().merge(own).merge(given),
     sampler: samplerOf(env, sdk),
     spanProcessors: [new sdk.BatchSpanProcessor({ exporter: reporting, ...batchOf(env) })],
   })
@@ -143,6 +148,8 @@ interface OpenCall {
   readonly span: Span
   readonly context: Context
   readonly operation: string
+  /** What the providers that were asked are called in traces, by their ids. */
+  readonly providers: Map<string, string>
 }
 
 class CallTraces implements Traces {
@@ -159,24 +166,27 @@ class CallTraces implements Traces {
     const { api, tracer, propagation } = this.#library
     const { headers, method, url } = request
     const from = propagation.extract(api.ROOT_CONTEXT, headers, headerGetter)
-    const path = new URL(url).pathname
+    const { pathname: path, protocol } = new URL(url)
     const operation = operationOf(path)
     const span = tracer.startSpan(
       `${operation} ${model}`,
       {
         kind: api.SpanKind.SERVER,
-        startTime: performance.timeOrigin + arrivedAt,
+        // Not from `performance.timeOrigin`: the clock may have been set since the process began.
+        startTime: Date.now() - (performance.now() - arrivedAt),
         attributes: {
           'gen_ai.operation.name': operation,
           'gen_ai.request.model': model,
           'http.request.method': method,
+          'url.scheme': protocol.slice(0, -1),
           'url.path': path,
           'weir.request_id': requestId,
         },
       },
       from,
     )
-    this.#open.set(requestId, { span, context: api.trace.setSpan(from, span), operation })
+    const context = api.trace.setSpan(from, span)
+    this.#open.set(requestId, { span, context, operation, providers: new Map() })
   }
 
   spanOf(
@@ -189,6 +199,8 @@ class CallTraces implements Traces {
     if (call === undefined) return undefined
     const { api, tracer, propagation } = this.#library
     const operation = kind === 'tool' ? 'execute_tool' : kind === 'guardrail' ? kind : call.operation
+    if (kind === 'provider')
+      call.providers.set(String(attributes['weir.provider']), String(attributes['gen_ai.provider.name']))
     const span = tracer.startSpan(
       `${operation} ${name}`,
       {
@@ -214,7 +226,7 @@ class CallTraces implements Traces {
     const open = this.#open.get(call.requestId)
     if (open === undefined) return
     this.#open.delete(call.requestId)
-    const { span } = open
+    const { span, providers } = open
     const cost = this.#parts.usd(call.cost)
     span.setAttributes({
       'http.response.status_code': call.status,
@@ -224,17 +236,25 @@ class CallTraces implements Traces {
       'weir.stream': call.stream,
       'weir.attempts': call.attempts,
       // Collectors add up numbers; the text is exact.
-      'weir.cost_usd': Number(cost),
+      ...fractionOf('weir.cost_usd', Number(cost)),
       'weir.cost_usd_exact': cost,
       ...(call.key === null ? {} : { 'weir.key': call.key }),
-      ...(call.provider === null ? {} : { 'gen_ai.provider.name': call.provider }),
+      ...(call.provider === null
+        ? {}
+        : {
+            'gen_ai.provider.name': providers.get(call.provider) ?? call.provider,
+            'weir.provider': call.provider,
+          }),
       ...(call.ending === null ? {} : { 'weir.ending': call.ending }),
       ...(call.firstByteMs === null ? {} : { 'weir.first_byte_ms': call.firstByteMs }),
     })
     if (call.tags !== null) span.setAttributes(attributesOf(call.tags))
     // There with log.prompts alone.
     if (call.contents !== null) span.setAttribute('weir.contents', call.contents)
-    if (call.code !== null) fail(span, call.code, this.#library.api.SpanStatusCode.ERROR)
+    if (call.code !== null) span.setAttribute('error.type', call.code)
+    // A server that refuses a request has not failed: opentelemetry.io/docs/specs/semconv/http/http-spans, "Status".
+    const isRefused = call.status >= 400 && call.status < 500
+    if (call.code !== null && !isRefused) span.setStatus({ code: this.#library.api.SpanStatusCode.ERROR })
     span.end()
   }
 
@@ -242,6 +262,15 @@ class CallTraces implements Traces {
     const late = new Promise<void>((resolve) => setTimeout(resolve, closeMs).unref())
     await Promise.race([this.#library.shutdown().catch(() => {}), late])
   }
+}
+
+/**
+ * A number that collectors know as a floating-point number: whole ones are sent as integers, and an attribute of two types is
+ * refused where columns have one. Zero adds nothing, and is left out.
+ */
+function fractionOf(name: string, value: number): Attributes {
+  if (value === 0) return {}
+  return { [name]: Number.isInteger(value) ? value * (1 + Number.EPSILON) : value }
 }
 
 /** The tags of a call, as its row has them; who it is made for also by the name that collectors know. */

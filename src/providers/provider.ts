@@ -10,6 +10,8 @@ export interface Provider {
   /** The first part of its model ids. */
   readonly id: string
   readonly name: string
+  /** In traces, where that is not its id: the list of opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai. */
+  readonly nameInTraces?: string | undefined
   readonly protocol: ProtocolId
   /** Up to and including the version segment; the protocol appends the rest. */
   readonly baseUrl: string

@@ -25,6 +25,7 @@ const anthropic: Provider = {
 
 const gemini: Provider = {
   id: 'gemini',
+  nameInTraces: 'gcp.gemini',
   firstParty: true,
   name: 'Google Gemini',
   protocol: 'gemini',

@@ -1,22 +1,21 @@
 // One of several processes on one database. `spend`: takes holds until it has tried so often, and prints how many it
 // got. `budget`: the same of the calls of a person in one of two groups that stand in a third. `share`: the same of calls that set no limit, and prints the picodollars that they were told to be held. `work`: runs whole calls, top-ups and refunds for so many milliseconds, and prints how many commands it gave.
 
-import { openStore } from '../../src/store/open.ts'
 import { usd } from '../../src/credits/money.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import type { GroupCall } from '../../src/credits/ledger/ledger.ts'
-import { nested } from './contention.ts'
+import { nested, openAt } from './contention.ts'
 import { grantOf, holdOf, settleOf } from '../credits/support.ts'
 import { seeded } from './random.ts'
 
-const [dataDir, name, what, amount] = process.argv.slice(2) as [
+const [address, name, what, amount] = process.argv.slice(2) as [
   string,
   string,
   'spend' | 'budget' | 'share' | 'work',
   string,
 ]
 const lanes = 16
-const store = await openStore(dataDir, { clock: Date.now })
+const store = await openAt(address, name)
 const { ledger } = store
 
 /** Four people, two in each of two groups: what they may spend themselves, in their group, and all together. */

@@ -292,13 +292,15 @@ export class ToolLoop {
   }
 
   /** Never rejects: a tool that runs when the call ends has a result as well. */
-  #runOne({ offered, arguments: json }: CalledTool): Promise<ToolResult> {
+  #runOne({ id, offered, arguments: json }: CalledTool): Promise<ToolResult> {
     const { parts, call, signal } = this.#loop
     const { toolMs, totalMs } = parts.limits
     const timeoutMs = Math.max(1, Math.min(toolMs, call.arrivedAt + totalMs - performance.now()))
     pass('tool-called', call.requestId)
     const span = parts.traces?.spanOf(call.requestId, 'tool', offered.name, {
       'gen_ai.tool.name': offered.name,
+      'gen_ai.tool.call.id': id,
+      'gen_ai.tool.type': 'extension',
     })
     const run = (passed: string) =>
       runTool(offered.tool, passed, { signal, timeoutMs }, (error) =>

@@ -313,9 +313,10 @@ export class UpstreamRequest {
         : lowered.headers
     const { path, body } = lowered
     this.#span = this.#parts.traces?.spanOf(requestId, 'provider', offer.upstream, {
-      'gen_ai.provider.name': provider.id,
+      'gen_ai.provider.name': provider.nameInTraces ?? provider.id,
       'gen_ai.request.model': offer.upstream,
-      ...(provider.transport !== 'builtin' && { 'server.address': new URL(provider.baseUrl).hostname }),
+      'weir.provider': provider.id,
+      ...(provider.transport !== 'builtin' && serverOf(provider.baseUrl)),
     })
     const abort = this.#controller
     const sentAt = abort.signal.aborted ? undefined : performance.now()
@@ -454,6 +455,13 @@ function tokensOf({ bodyBytes, request }: Pick<AskingCall, 'bodyBytes' | 'reques
 const bytesPerToken = 4
 
 /** What kind of failure it is, for a trace. */
+/** Where a provider is, as traces have it. */
+function serverOf(baseUrl: string) {
+  const { hostname, port, protocol } = new URL(baseUrl)
+  const usual = protocol === 'https:' ? 443 : 80
+  return { 'server.address': hostname, 'server.port': port === '' ? usual : Number(port) }
+}
+
 function failureOf(error: unknown): string {
   if (error instanceof AttemptFailed) return error.fault.kind
   if (error instanceof AttemptAbandoned) return error.error.code

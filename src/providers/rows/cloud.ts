@@ -35,6 +35,7 @@ const amazon: Auth = {
 const bedrock: Provider = {
   ...usual,
   id: 'bedrock',
+  nameInTraces: 'aws.bedrock',
   name: 'Amazon Bedrock',
   protocol: 'bedrock-converse',
   baseUrl: noFixedAddress,
@@ -51,6 +52,7 @@ const bedrock: Provider = {
 const bedrockClaude: Provider = {
   ...bedrock,
   id: 'bedrockclaude',
+  nameInTraces: 'aws.bedrock',
   name: 'Claude on Amazon Bedrock',
   protocol: 'anthropic-messages',
   quirks: {
@@ -75,6 +77,7 @@ const google: Auth = {
 const vertex: Provider = {
   ...usual,
   id: 'vertex',
+  nameInTraces: 'gcp.vertex_ai',
   name: 'Google Vertex AI',
   protocol: 'gemini',
   // https://<location>-aiplatform.googleapis.com/v1/projects/<project>/locations/<location>
@@ -87,6 +90,7 @@ const vertex: Provider = {
 const vertexClaude: Provider = {
   ...vertex,
   id: 'vertexclaude',
+  nameInTraces: 'gcp.vertex_ai',
   name: 'Claude on Google Vertex AI',
   protocol: 'anthropic-messages',
   quirks: {

@@ -65,6 +65,7 @@ const openai = openaiCompatible({
 
 const azure = openaiCompatible({
   id: 'azure',
+  nameInTraces: 'azure.ai.openai',
   name: 'Azure OpenAI',
   // https://<resource>.openai.azure.com/openai/v1
   baseUrl: noFixedAddress,
@@ -120,6 +121,7 @@ const deepseek = openaiCompatible({
 
 const mistral = openaiCompatible({
   id: 'mistral',
+  nameInTraces: 'mistral_ai',
   firstParty: true,
   name: 'Mistral',
   baseUrl: 'https://api.mistral.ai/v1',
@@ -147,6 +149,7 @@ const mistral = openaiCompatible({
 
 const xai = openaiCompatible({
   id: 'xai',
+  nameInTraces: 'x_ai',
   firstParty: true,
   name: 'xAI',
   baseUrl: 'https://api.x.ai/v1',

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
-import { formatUsd } from '../../../src/credits/money.ts'
+import { formatUsd, usd } from '../../../src/credits/money.ts'
 import { openTraces } from '../../../src/observe/traces.ts'
 import { type Lab, startLab, until } from '../../chat/lab.ts'
 import { logRowOf } from '../../store/calls/support.ts'
@@ -197,10 +197,12 @@ describe('a call', () => {
       'gen_ai.operation.name': 'chat',
       'gen_ai.request.model': 'near/well',
       'gen_ai.provider.name': 'near',
+      'weir.provider': 'near',
       'gen_ai.usage.input_tokens': 12,
       'gen_ai.usage.output_tokens': 4,
       'http.response.status_code': 200,
       'url.path': '/v1/chat/completions',
+      'url.scheme': 'http',
       'weir.attempts': 2,
       'weir.cost_usd_exact': String(total),
       'weir.cost_usd': Number(total),
@@ -215,6 +217,9 @@ describe('a call', () => {
       ['chat well', client, 0],
     ])
     expect(attempts.map(({ attributes }) => attributes['http.response.status_code'])).toEqual([503, 200])
+    const { hostname, port } = new URL(provider.url)
+    for (const { attributes } of attempts)
+      expect(attributes).toMatchObject({ 'server.address': hostname, 'server.port': Number(port) })
     for (const span of attempts) {
       expect(span.startMs).toBeGreaterThanOrEqual(root.startMs)
       expect(span.endMs).toBeGreaterThanOrEqual(span.startMs)
@@ -228,12 +233,18 @@ describe('a call', () => {
   test('that fails says with which error; one that is refused before a provider is asked as well', async () => {
     const { requestId } = await lab.ask('near/refuses')
     const spans = await arrived(requestId, 2)
-    expect(spans.map(({ status }) => status)).toEqual([failed, failed])
+    const statusOf = (kind: number) => spans.find((span) => span.kind === kind)?.status
+    // To refuse is no failure of a server, and to be refused is one of its client.
+    expect([statusOf(server), statusOf(client)]).toEqual([0, failed])
+    expect(spans.find(({ kind }) => kind === server)!.attributes['error.type']).toBe('content_filtered')
     const unknown = await lab.ask('near/unknown')
     const [refused, ...none] = await arrived(unknown.requestId, 1)
     expect(none).toEqual([])
-    expect(refused).toMatchObject({ status: failed, attributes: { 'error.type': 'model_not_found' } })
+    expect(refused).toMatchObject({ status: 0, attributes: { 'error.type': 'model_not_found' } })
     expect(refused!.attributes['http.response.status_code']).toBe(404)
+    // Of what costs nothing there is no number, which would be of another type than all others.
+    expect(refused!.attributes).not.toHaveProperty('weir.cost_usd')
+    expect(refused!.attributes['weir.cost_usd_exact']).toBe('0')
   })
 
   test('of several rounds shows its tools between the providers', async () => {
@@ -245,15 +256,22 @@ describe('a call', () => {
     const tool = spans.find(({ kind }) => kind === internal)!
     expect(tool).toMatchObject({
       name: 'execute_tool web_search',
-      attributes: { 'gen_ai.tool.name': 'web_search' },
+      attributes: { 'gen_ai.tool.name': 'web_search', 'gen_ai.tool.type': 'extension' },
     })
+    expect(tool.attributes['gen_ai.tool.call.id']).toBeString()
     expect(spans.filter(({ kind }) => kind === client)).toHaveLength(2)
   })
 })
 
 test('the collector learns who reports, with its own key, and of no prompt', () => {
   expect(posted.every(({ path, key }) => path === '/v1/traces' && key === 'abc')).toBe(true)
-  expect(resources[0]).toMatchObject({ 'service.name': 'weir', 'deployment.environment.name': 'test' })
+  expect(resources[0]).toMatchObject({
+    'service.name': 'weir',
+    'service.instance.id': expect.any(String),
+    'telemetry.sdk.name': 'opentelemetry',
+    'telemetry.sdk.language': expect.any(String),
+    'deployment.environment.name': 'test',
+  })
   expect(raw).not.toContain('SECRET-QUESTION')
   expect(raw).not.toContain(lab.weir.key)
 })
@@ -269,15 +287,27 @@ test('with log.prompts the span of a call has what the request log has of its wo
   )
   const request = new Request('http://127.0.0.1/v1/chat/completions', { method: 'POST' })
   const contents = '{"prompt":"the secret of the miller"}'
-  for (const [id, words] of [
-    ['told', contents],
-    ['quiet', null],
+  // The clock is set right long after the process has begun.
+  const { timeOrigin } = performance
+  Object.defineProperty(performance, 'timeOrigin', { value: timeOrigin - 60_000, configurable: true })
+  for (const [id, words, cost] of [
+    ['told', contents, usd('0.5')],
+    ['quiet', null, usd(3)],
   ] as const) {
     traces!.onRequest(id, request, 'sim/echo', performance.now())
-    traces!.onCallEnded({ ...logRowOf(id, { contents: words }), lastFour: null })
+    traces!.spanOf(id, 'provider', 'echo', { 'gen_ai.provider.name': 'x_ai', 'weir.provider': 'xai' })?.end()
+    const row = logRowOf(id, { contents: words, provider: 'xai', cost })
+    traces!.onCallEnded({ ...row, lastFour: null })
   }
+  Object.defineProperty(performance, 'timeOrigin', { value: timeOrigin, configurable: true })
   await traces!.close()
-  const said = received.filter(({ name }) => name === 'chat sim/echo').map(({ attributes }) => attributes)
+  const spans = received.filter(({ name }) => name === 'chat sim/echo')
+  for (const { startMs, endMs } of spans) expect(endMs - startMs).toBeWithin(0, 10_000)
+  const said = spans.map(({ attributes }) => attributes)
+  for (const attributes of said)
+    expect(attributes).toMatchObject({ 'gen_ai.provider.name': 'x_ai', 'weir.provider': 'xai' })
+  // A whole number is sent as what it is otherwise.
+  expect(said.map((attributes) => attributes['weir.cost_usd'])).toEqual([0.5, 3.000_000_000_000_001])
   expect(said.map((attributes) => [attributes['weir.request_id'], attributes['weir.contents']])).toEqual([
     ['told', contents],
     ['quiet', undefined],
