@@ -25,7 +25,7 @@ describe.skipIf(browserPath === null)('the console', () => {
   /** A signed-in visitor of the chat with a model. */
   async function chatting(model: string) {
     const visit = await console.visit()
-    await console.signIn(visit.page)
+    await console.enter(visit.page)
     await visit.page.evaluate((id) => localStorage.setItem('weir.model', id), model)
     await visit.page.goto('/console/chat')
     await visit.page.getByRole('button', { name: model }).waitFor()
@@ -38,7 +38,7 @@ describe.skipIf(browserPath === null)('the console', () => {
   }
 
   test('works over plain HTTP, where browsers have no clipboard and no randomUUID', async () => {
-    const visit = await console.visit()
+    const visit = await console.visitAlone()
     const { context, page } = visit
     await context.addInitScript(() => {
       Object.defineProperty(Crypto.prototype, 'randomUUID', { value: undefined })
@@ -65,11 +65,11 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.waitForURL(/hooks\/sim\//)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('says that a page cannot be loaded, and shows the others', async () => {
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.signIn(page)
     await page.route(/assets\/chat/, (route) => route.abort())
     await page.getByRole('link', { name: 'Chat', exact: true }).click()
@@ -80,12 +80,12 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.unroute(/assets\/chat/)
     await page.getByRole('button', { name: 'Load again' }).click()
     await page.getByText('Ask something.').waitFor()
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('begins a new chat after a first answer that was stopped', async () => {
     const visit = await chatting('sim/hang')
-    const { context, page } = visit
+    const { page } = visit
     await say(page, 'Say nothing.')
     await page.getByRole('button', { name: 'Stop' }).click()
     await page.getByText('The answer was stopped.').waitFor({ state: 'attached' })
@@ -93,12 +93,12 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByText('Ask something.').waitFor()
     expect(await page.locator('article').count()).toBe(0)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('saves an answer whose reader went elsewhere, and lets the reader stay there', async () => {
     const visit = await chatting('sim/echo')
-    const { context, page } = visit
+    const { page } = visit
     const saving = Promise.withResolvers<void>()
     const asked = Promise.withResolvers<void>()
     await page.route('**/console/api/conversations', async (route) => {
@@ -120,7 +120,7 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByRole('link', { name: 'Remember this.' }).first().click()
     await page.locator('article .prose').getByText('Remember this.').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('goes on with what was said in another tab', async () => {
@@ -144,12 +144,12 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.locator('article .prose').getByText('three').waitFor()
     expect(await page.locator('article .prose').allInnerTexts()).toEqual(['one', 'two', 'three'])
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('says why there is no answer, without a link to a code that nobody explains', async () => {
     const visit = await chatting('sim/echo')
-    const { context, page } = visit
+    const { page } = visit
     const begun = { type: 'response.created', response: { id: 'resp_1' } }
     await page.route('**/app/v1/responses', (route) =>
       route.fulfill({ contentType: 'text/event-stream', body: `data: ${JSON.stringify(begun)}\n\n` }),
@@ -168,7 +168,7 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByRole('link', { name: 'Why?' }).click()
     await page.getByRole('heading', { name: 'Why it failed' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('keeps what was typed when the session ends, and goes on after the sign-in', async () => {
@@ -190,17 +190,17 @@ describe.skipIf(browserPath === null)('the console', () => {
       again.getByRole('link', { name: 'Forgot your password?' }).click(),
     ])
     await reset.getByText('Ask its operator for a sign-in link').waitFor()
-    await console.signIn(reset)
+    await console.enter(reset)
     await again.getByRole('button', { name: 'I have signed in in another tab' }).click()
     expect(await page.getByLabel('Name').inputValue()).toBe('typed before')
     await page.getByRole('button', { name: 'Create the key' }).click()
     await page.getByText('This is the only time that it is shown').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('shows nothing of the account whose session ended to another one that signs in', async () => {
-    const { context, page } = await console.visit()
+    const { context, page, leave } = await console.visit()
     await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key', exact: true }).click()
@@ -210,15 +210,15 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.getByRole('dialog', { name: 'Your session has ended' }).waitFor()
     await console.weir.command('accounts', 'create', '--email', 'eve@example.org', '--json')
     const other = await context.newPage()
-    await console.signIn(other, 'eve@example.org')
+    await console.enter(other, 'eve@example.org')
     await page.getByRole('button', { name: 'I have signed in in another tab' }).click()
     await page.getByText('eve@example.org').last().waitFor()
     expect(await page.getByLabel('Name').count()).toBe(0)
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('keeps a question that cannot be asked because the models cannot be loaded', async () => {
-    const { context, page } = await console.visit()
+    const { context, page, leave } = await console.visit()
     await console.enter(page)
     await context.route('**/console/api/models', (route) => route.fulfill({ status: 503, body: '' }))
     await page.goto('/console/chat')
@@ -229,12 +229,12 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.keyboard.press('Enter')
     await page.locator('article .prose').getByText('Do not lose this.').waitFor()
     expect(await page.getByLabel('Message').inputValue()).toBe('')
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('keeps every file of several that are added at once, and refuses one that is too large unread', async () => {
     const visit = await chatting('sim/echo')
-    const { context, page } = visit
+    const { page } = visit
     // Wherever they are dropped: the browser would leave the page and show them instead.
     const kept = await page.getByRole('region', { name: 'Conversation' }).evaluate((region) =>
       ['a.txt', 'b.txt'].flatMap((name) => {
@@ -260,6 +260,6 @@ describe.skipIf(browserPath === null)('the console', () => {
     await page.locator('article .prose').getByText('in b.txt').waitFor()
     expect(await page.locator('article p').filter({ hasText: /^$/ }).count()).toBe(0)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 })

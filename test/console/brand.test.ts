@@ -25,7 +25,7 @@ describe.skipIf(browserPath === null)('a brand', () => {
 
   test('stands on the sign-in, in the menu and on the simulated payment', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await page.goto('/console')
     await page.getByText('Brook & Sons', { exact: true }).waitFor()
     expect(await page.getByRole('link', { name: 'Terms' }).getAttribute('href')).toBe(
@@ -50,6 +50,6 @@ describe.skipIf(browserPath === null)('a brand', () => {
     await pay.click()
     await page.waitForURL(/credits\/top-ups\//)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 })

@@ -37,16 +37,17 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
   const console = openedConsole(() => ({ config: 'accounts: { share_links: true }' }))
 
   /** As an account that nobody else uses. */
-  async function signIn(page: Page, name: string): Promise<void> {
+  async function enter(page: Page, name: string): Promise<void> {
     const { code } = await console.weir.command('accounts', 'create', '--email', `${name}@example.org`)
     expect(code).toBe(0)
-    await console.signIn(page, `${name}@example.org`)
+    await console.enter(page, `${name}@example.org`)
   }
 
   test('takes typing, ↑↓ and Enter, keeps favourites and recent models, and returns to the composer', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await signIn(page, 'picker')
+    const { page } = visit
+    await enter(page, 'picker')
+    await page.goto('/console')
     await page.getByRole('link', { name: 'Chat', exact: true }).click()
     const message = page.getByLabel('Message')
     await message.waitFor()
@@ -96,13 +97,14 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('finds pages, models and actions by Ctrl-K, and keeps the theme and what is folded', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await signIn(page, 'frame')
+    const { page } = visit
+    await enter(page, 'frame')
+    await page.goto('/console')
     const palette = page.getByRole('dialog', { name: 'Find' })
     const take = async (typed: string) => {
       await page.keyboard.press('Control+k')
@@ -152,13 +154,13 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await page.getByRole('button', { name: 'Unfold the menu' }).click()
     expect((await menu.boundingBox())!.width).toBe(wide)
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('keep instructions, lie in folders, are found by their words, or are not stored', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await signIn(page, 'places')
+    await enter(page, 'places')
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const sent: Record<string, unknown>[] = []
@@ -229,18 +231,18 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await page.keyboard.press('Enter')
     await page.getByTestId('cost').nth(1).waitFor()
     expect(sent.at(-1)).toMatchObject({ store: false, input: [{}, { role: 'assistant' }, {}] })
-    const listed = await context.request.get('/console/api/conversations')
+    const listed = await console.answerTo(context, '/console/api/conversations')
     expect(((await listed.json()) as { data: unknown[] }).data).toHaveLength(1)
     await page.reload()
     await page.getByText('Ask something.').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('answer one question, each charged by itself, and are there again after a reload', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await signIn(page, 'compare')
+    await enter(page, 'compare')
     await page.evaluate(() => localStorage.setItem('weir.compared-models', '["sim/echo","sim/long"]'))
     await page.goto('/console/chat')
     await page.getByRole('link', { name: 'Compare' }).click()
@@ -270,7 +272,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     faults.push(...(await accessibilityFaults(page)))
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0)
 
-    const calls = (await (await context.request.get('/console/api/requests?limit=10')).json()) as {
+    const calls = (await (await console.answerTo(context, '/console/api/requests?limit=10')).json()) as {
       data: { model: string; outcome: string }[]
     }
     expect(calls.data.map(({ model }) => model).toSorted()).toEqual([
@@ -279,7 +281,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
       'sim/long',
       'sim/tools',
     ])
-    const talks = (await (await context.request.get('/console/api/conversations')).json()) as {
+    const talks = (await (await console.answerTo(context, '/console/api/conversations')).json()) as {
       data: { title: string }[]
     }
     expect(talks.data.map(({ title }) => title).toSorted()).toEqual([
@@ -289,14 +291,14 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await second.getByRole('link', { name: 'Go on with this one' }).click()
     await page.getByRole('heading', { level: 1, name: 'The Rhine. (long)' }).waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('stores what can be stored, names the rest, and is continued like any other', async () => {
     using dir = tempDir('weir-import-')
     const visit = await console.visit()
-    const { context, page } = visit
-    await signIn(page, 'imported')
+    const { page } = visit
+    await enter(page, 'imported')
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     await page.getByRole('button', { name: 'Import' }).click()
@@ -356,7 +358,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     const text = await Bun.file((await (await saved).path())!).text()
     expect(readExport(text).conversations[0]!.turns).toHaveLength(3)
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   /** What has reached another host: the browser notes also what it has kept back. */
@@ -374,7 +376,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
   test('runs, and reaches neither the console nor anybody else', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await signIn(page, 'artifacts')
+    await enter(page, 'artifacts')
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const show = async (text: string) => {
@@ -414,17 +416,17 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     expect(await (await fetch(`${elsewhere}/here`)).text()).toBe('there')
     expect({ faults, reached }).toEqual({ faults: [], reached: ['/here'] })
 
-    const alone = await context.request.get('/console/artifact')
-    expect(alone.headers()['content-security-policy']).toStartWith(
+    const alone = await console.answerTo(context, '/console/artifact')
+    expect(alone.headers.get('content-security-policy')).toStartWith(
       "sandbox allow-scripts; default-src 'none'; ",
     )
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('shows itself to whoever has the link, and nothing else, until it is revoked', async () => {
     const visit = await console.visit()
     const { context, page } = visit
-    await signIn(page, 'share')
+    await enter(page, 'share')
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const ask = async (text: string, answers: number) => {
@@ -461,8 +463,10 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     const token = url.split('/').at(-1)!
     const calls = answered.filter((path) => path.includes('/api/'))
     expect(calls).toEqual([`/console/api/shared/${token}`])
-    const shown = await (await stranger.context.request.get(`/console/api/shared/${token}`)).text()
-    const account = /acct_\w+/.exec(await (await context.request.get('/console/api/session')).text())![0]
+    const shown = await (await console.answerTo(stranger.context, `/console/api/shared/${token}`)).text()
+    const account = /acct_\w+/.exec(
+      await (await console.answerTo(context, '/console/api/session')).text(),
+    )![0]
     for (const secret of ['Said later', 'hidden instructions', account, 'share@example.org', 'resp_', 'cost'])
       expect(shown).not.toContain(secret)
 
@@ -476,7 +480,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await stranger.page.getByText('There is no such conversation here').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
     expect(seen(stranger)).toEqual(clean)
-    await stranger.context.close()
-    await context.close()
+    await stranger.leave()
+    await visit.leave()
   }, 60_000)
 })

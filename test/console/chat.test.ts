@@ -78,7 +78,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
 
     const conversation = async (): Promise<readonly string[]> => {
       const path = `/console/api/conversations/${page.url().split('/').at(-1)}`
-      const { turns } = (await (await context.request.get(path)).json()) as {
+      const { turns } = (await (await console.answerTo(context, path)).json()) as {
         turns: { response: { id: string } }[]
       }
       return turns.map(({ response }) => response.id)
@@ -94,7 +94,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
     const states = await eventually(
       () =>
         Promise.all(
-          replaced.map(async (id) => (await context.request.get(`/app/v1/responses/${id}`)).status()),
+          replaced.map(async (id) => (await console.answerTo(context, `/app/v1/responses/${id}`)).status),
         ),
       (all) => all.every((status) => status === 404),
     )
@@ -114,13 +114,13 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.getByText('Ask something.').waitFor()
     await asking.waitFor({ state: 'detached' })
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('on a phone, shows the conversation that is picked from the list instead of the list', async () => {
     const visit = await console.visit({ width: 360 })
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const list = page.locator('[popover]').filter({ has: page.getByLabel('Search conversations') })
@@ -137,13 +137,13 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.locator('article').getByText('The Rhine.').first().waitFor()
     expect(await list.isVisible()).toBe(false)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('on a phone, a wide table keeps its words whole and is scrolled by the keyboard', async () => {
     const visit = await console.visit({ width: 360 })
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const row = (word: string) => `| ${Array.from({ length: 9 }, (_, n) => `${word}${n}`).join(' | ')} |`
@@ -159,13 +159,13 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.waitForFunction(() => document.querySelector('.prose table')!.scrollLeft > 0)
     expect(await accessibilityFaults(page)).toEqual([])
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('typesets formulas, and nothing in them links, loads or styles', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const lines = [
@@ -189,12 +189,12 @@ describe.skipIf(browserPath === null)('the chat', () => {
     expect(await accessibilityFaults(page)).toEqual([])
     expect(seen(visit)).toEqual(clean)
     if (process.env['SHOT']) await page.screenshot({ path: process.env['SHOT'] })
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('searches the web where it is told to, and shows the search, its sources and its price', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/chat')
     await pick(page, 'sim/tools')
@@ -215,13 +215,13 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.getByRole('button', { name: 'Check it' }).click()
     await page.getByText('It adds up').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('says that a conversation is not stored any more', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     await say(page, 'Long ago.')
@@ -238,12 +238,12 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.locator('article').getByText('And now?').first().waitFor()
     expect(await page.getByText('not stored any more').count()).toBe(0)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('takes text and images along, and is exported as markdown', async () => {
     const visit = await console.visit({ width: 390 })
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/chat')
     await pick(page, 'sim/echo')
@@ -275,6 +275,6 @@ describe.skipIf(browserPath === null)('the chat', () => {
     await page.locator('article').getByText('What is in there?', { exact: true }).waitFor()
     expect(await page.locator('article').getByRole('listitem').allInnerTexts()).toEqual(['notes.md', ''])
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 })

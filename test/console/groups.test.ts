@@ -58,7 +58,7 @@ describe.skipIf(browserPath === null)('groups in the console', () => {
     faults.push(...(await faultsOf(page, address)), ...(await faultsOf(page, 'operator/groups')))
     expect({ faults, ...seen(operator) }).toEqual({ faults: [], ...clean })
     expect(seen(member)).toEqual(clean)
-    for (const { context } of [operator, member]) await context.close()
+    for (const { leave } of [operator, member]) await leave()
   }, 60_000)
 
   test('are managed by their admins: members and their budgets', async () => {
@@ -95,12 +95,12 @@ describe.skipIf(browserPath === null)('groups in the console', () => {
     await dialog.getByRole('button', { name: 'Remove' }).click()
     await page.getByRole('row', { name: 'ila@example.org' }).waitFor({ state: 'detached' })
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 
   test('on a telephone are no wider than the screen', async () => {
     const visit = await console.visit({ width: 360 })
-    await console.signIn(visit.page)
+    await console.enter(visit.page)
     const name = 'g'.repeat(100)
     const budget = ['--budget-usd', '1234567.123456789']
     const { id } = await runJson(console.weir, 'groups', 'create', '--name', name, ...budget)
@@ -114,6 +114,6 @@ describe.skipIf(browserPath === null)('groups in the console', () => {
     const ofMember = [...(await faultsOf(visit.page, 'groups')), ...(await faultsOf(visit.page, 'settings'))]
     const all = [...faults, ...ofMembers, ...ofMember]
     expect({ all, ...seen(visit) }).toEqual({ all: [], ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 })

@@ -45,7 +45,7 @@ models: [{ id: hostile/m, price: free }]
       state.times = 0
       state.ran = () => void (state.times += 1)
     })
-    await console.signIn(visit.page)
+    await console.enter(visit.page)
     return visit
   }
 
@@ -105,7 +105,7 @@ models: [{ id: hostile/m, price: free }]
       .evaluateAll((all) => [...new Set(all.map((link) => (link as HTMLAnchorElement).protocol))])
     expect(schemes.filter((scheme) => ![':', 'http:', 'https:', 'mailto:'].includes(scheme))).toEqual([])
     expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 
   test('as names of keys', async () => {
@@ -131,7 +131,7 @@ models: [{ id: hostile/m, price: free }]
       .click()
     await page.getByRole('dialog').getByRole('heading').waitFor()
     expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 
   test('as addresses of accounts', async () => {
@@ -167,7 +167,7 @@ models: [{ id: hostile/m, price: free }]
     await page.goto('/console/operator/acts')
     await page.getByRole('row').nth(40).waitFor()
     expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 
   test('as errors of a provider', async () => {
@@ -200,6 +200,6 @@ models: [{ id: hostile/m, price: free }]
     await page.keyboard.press('Enter')
     await page.getByRole('alert').waitFor()
     expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 })

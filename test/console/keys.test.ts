@@ -18,9 +18,9 @@ describe.skipIf(browserPath === null)('keys', () => {
 
   test('a key is shown once, turns green on its first call, and is forgotten', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
-    await page.getByRole('link', { name: 'Keys', exact: true }).click()
+    const { page } = visit
+    await console.enter(page)
+    await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
     await page.getByLabel('Name').fill('laptop')
     await page.getByRole('button', { name: 'Create the key' }).click()
@@ -48,14 +48,14 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.getByText('It took effect at').waitFor()
     expect((await callWith(key)).status).toBe(401)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('without credit a first call works with a test key, and a phone shows what is to be done', async () => {
     const made = await console.weir.command('accounts', 'create', '--email', 'new@example.org', '--json')
     expect(made.code).toBe(0)
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page, 'new@example.org')
     await page.setViewportSize({ width: 360, height: 740 })
     await page.goto('/console/keys')
@@ -78,12 +78,12 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.goto('/console')
     await page.getByRole('slider', { name: 'Cost of the last thirty days' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('what a key may read is chosen when it is made, and shown in the list', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
@@ -101,12 +101,12 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.getByRole('button', { name: 'Change dashboard' }).click()
     expect(await page.getByLabel('What it may read').count()).toBe(0)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('a key is replaced with an overlap: both work, and both are listed with their last use', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
@@ -130,7 +130,7 @@ describe.skipIf(browserPath === null)('keys', () => {
     expect(await rows.count()).toBe(2)
     expect(await rows.filter({ hasText: 'never' }).count()).toBe(0)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('two tabs that replace one key make one successor', async () => {
@@ -154,11 +154,11 @@ describe.skipIf(browserPath === null)('keys', () => {
     const shown = await Promise.all([page, other].map((tab) => tab.getByTestId('key').count()))
     expect(shown.toSorted()).toEqual([0, 1])
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('a key whose answer was lost is not made again, and the form says so', async () => {
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visitAlone()
     await page.clock.install()
     await console.enter(page)
     await page.goto('/console/keys')
@@ -191,13 +191,13 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.getByRole('button', { name: 'I have stored the key' }).click()
     await rows.nth(1).waitFor()
     expect(await rows.count()).toBe(2)
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('a reader of Hindi is told in Hindi that there is no answer', async () => {
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visitAlone()
     await page.clock.install()
-    await console.signIn(page)
+    await console.enter(page)
     await page.evaluate(() => localStorage.setItem('weir.language', 'hi'))
     await page.goto('/console/keys')
     await page.getByRole('heading', { level: 1, name: 'कुंजियाँ' }).waitFor()
@@ -209,12 +209,12 @@ describe.skipIf(browserPath === null)('keys', () => {
     await asked.promise
     await page.clock.fastForward(30_000)
     await page.getByText('गेटवे ने 30 सेकंड से जवाब नहीं दिया है।').waitFor()
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('a test key has its band, where a failure is chosen that the key then meets', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
@@ -233,13 +233,13 @@ describe.skipIf(browserPath === null)('keys', () => {
     }
     expect(statuses).toEqual({ 'sim/error-429': 429, 'sim/error-500': 502 })
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('thousands of keys are paged and searched, and the filter of requests is typed', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     const database = new Database(`${console.weir.dataDir}/weir.db`)
     database.run('PRAGMA busy_timeout = 5000')
     database.run(
@@ -282,6 +282,6 @@ describe.skipIf(browserPath === null)('keys', () => {
     await filter.press('Enter')
     await page.getByText('No single key is called program').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 })

@@ -44,15 +44,15 @@ test('the list of conversations as it is now is never one that was asked for bef
 describe.skipIf(browserPath === null)('an answer in the chat', () => {
   const console = openedConsole()
 
-  /** A page of the chat where answers are slow: a word each 50 ms. */
-  async function prepared(frames: number) {
-    const visit = await console.visit()
+  /** A page of the chat where answers are slow: a word each 200 ms. */
+  async function prepared(frames: number, by = console.visit) {
+    const visit = await by()
     const { page, context } = visit
     await context.route('**/app/v1/responses', async (route) => {
-      const body = { ...(route.request().postDataJSON() as object), sim: { delay_ms: 50, frames } }
+      const body = { ...(route.request().postDataJSON() as object), sim: { delay_ms: 200, frames } }
       await route.continue({ postData: JSON.stringify(body) })
     })
-    await console.signIn(page)
+    await console.enter(page)
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/slow'))
     await page.goto('/console/chat')
     await page.getByRole('button', { name: 'sim/slow' }).waitFor()
@@ -65,8 +65,8 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
   }
 
   /** One on which an answer has begun. */
-  async function asked(frames = 20) {
-    const visit = await prepared(frames)
+  async function asked(frames: number, by = console.visit) {
+    const visit = await prepared(frames, by)
     const { page } = visit
     await ask(page, 'Go on.')
     await page.locator('article .prose').getByText('slow slow').waitFor()
@@ -77,8 +77,8 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
   const textOf = (page: Page) => page.locator('article .prose').innerText()
 
   test('that is stopped is there after a reload, as stopped, with its cost', async () => {
-    const visit = await asked(400)
-    const { page, context } = visit
+    const visit = await asked(100)
+    const { page } = visit
     await page.getByRole('button', { name: 'Stop' }).click()
     await page.getByTestId('cost').waitFor()
     const text = await textOf(page)
@@ -87,50 +87,40 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     await page.getByTestId('cost').getByText('Daily').waitFor()
     expect(await textOf(page)).toStartWith(text)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('goes on while the user looks at another page of the console', async () => {
-    const visit = await asked(40)
-    const { page, context } = visit
+    const visit = await asked(10)
+    const { page } = visit
     await page.getByRole('link', { name: 'Keys', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor()
     await page.getByRole('link', { name: 'Chat', exact: true }).click()
     await page.waitForURL(/\/chat\/conv_/)
     await page.getByTestId('cost').waitFor()
-    expect((await textOf(page)).split(' ')).toHaveLength(40)
+    expect((await textOf(page)).split(' ')).toHaveLength(10)
     await page.reload()
     await page.getByTestId('cost').waitFor()
-    expect((await textOf(page)).split(' ')).toHaveLength(40)
+    expect((await textOf(page)).split(' ')).toHaveLength(10)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
-  }, 30_000)
-
-  test('during which the page is reloaded is there as far as it was delivered', async () => {
-    const visit = await asked(400)
-    const { page, context } = visit
-    await page.reload()
-    await page.getByText('Stopped.', { exact: true }).waitFor()
-    await page.getByTestId('cost').getByText('Daily').waitFor()
-    expect(await textOf(page)).toStartWith('slow slow')
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('during which its page is closed is there in another browser, as far as it was delivered', async () => {
-    const { page, context } = await asked(400)
+    const { page, leave } = await asked(100, console.visitAlone)
     const { pathname } = new URL(page.url())
-    await context.close()
+    await leave()
     const other = await console.visit()
     await console.enter(other.page)
     await other.page.goto(pathname)
     await other.page.getByText('Stopped.', { exact: true }).waitFor()
     expect(await textOf(other.page)).toStartWith('slow slow')
     expect(seen(other)).toEqual(clean)
-    await other.context.close()
+    await other.leave()
   }, 30_000)
 
   test('that has just begun when its page is reloaded is in the list', async () => {
-    const { page, context } = await prepared(400)
+    const { page, leave } = await prepared(100)
     const begun = page.waitForResponse('**/app/v1/responses')
     await ask(page, 'In haste.')
     await begun
@@ -138,11 +128,11 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     await page.getByRole('link', { name: 'In haste.' }).first().click()
     await page.getByText('Stopped.', { exact: true }).waitFor()
     expect(await textOf(page)).toStartWith('slow')
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('during which the network is lost is there, to its end, when the network is back', async () => {
-    const { page, context } = await prepared(60)
+    const { page, context, leave } = await prepared(15)
     // Chromium's own offline mode lets a stream that has begun go on.
     await page.evaluate(() => {
       const { fetch } = globalThis
@@ -164,30 +154,30 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     await context.setOffline(true)
     await page.getByText('The connection to the gateway broke off').waitFor()
     await context.setOffline(false)
-    await page.getByText(Array.from({ length: 60 }, () => 'slow').join(' ')).waitFor()
+    await page.getByText(Array.from({ length: 15 }, () => 'slow').join(' ')).waitFor()
     expect(await page.locator('article').count()).toBe(1)
     expect(await page.getByRole('alert').count()).toBe(0)
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('is waited for by a question in another tab, which follows it', async () => {
-    const { page, context } = await asked(60)
+    const { page, context, leave } = await asked(15)
     const other = await context.newPage()
     await other.goto(page.url())
     await other.getByText('An answer in this conversation is still being written.').waitFor()
     await ask(other, 'And then?')
     await other.getByTestId('cost').nth(1).waitFor()
     const texts = await other.locator('article .prose').allInnerTexts()
-    expect(texts.map((text) => text.split(' ').length)).toEqual([60, 60])
+    expect(texts.map((text) => text.split(' ').length)).toEqual([15, 15])
     await page.bringToFront()
     await page.reload()
     await page.getByTestId('cost').nth(1).waitFor()
     expect(await page.locator('article .prose').allInnerTexts()).toEqual(texts)
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('that began in another tab after the conversation was opened here is followed too', async () => {
-    const { page, context } = await asked(4)
+    const { page, context, leave } = await asked(4)
     await page.getByTestId('cost').waitFor()
     const other = await context.newPage()
     await other.goto(page.url())
@@ -198,11 +188,11 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     await other.getByTestId('cost').nth(2).waitFor()
     const asks = await other.getByText(/^(Go on|Second|Third)\.$/).allInnerTexts()
     expect(asks.slice(-3)).toEqual(['Go on.', 'Second.', 'Third.'])
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('takes no place of turns that could not be loaded', async () => {
-    const { page, context } = await asked(4)
+    const { page, context, leave } = await asked(4)
     await page.getByTestId('cost').waitFor()
     const path = '**/console/api/conversations/conv_*'
     await context.route(path, (route) => route.abort())
@@ -216,19 +206,19 @@ describe.skipIf(browserPath === null)('an answer in the chat', () => {
     await page.keyboard.press('Enter')
     await page.locator('article .prose').last().getByText('slow slow slow slow').waitFor()
     expect(await page.getByText('Go on.', { exact: true }).last().isVisible()).toBe(true)
-    await context.close()
+    await leave()
   }, 30_000)
 
   test('of a conversation that is deleted meanwhile does not bring it back', async () => {
-    const visit = await asked(400)
-    const { page, context } = visit
+    const visit = await asked(100)
+    const { page } = visit
     const [id] = /conv_\w+/.exec(page.url())!
     await page.getByRole('button', { name: 'Delete Go on.' }).first().click()
     await page.getByRole('button', { name: 'Delete for good' }).click()
     await page.getByText('Ask something.').waitFor()
     await page.locator(`a[href$="${id}"]`).first().waitFor({ state: 'detached' })
-    const found = await page.request.get(`${console.origin}/console/api/conversations/${id}`)
-    expect(found.status()).toBe(404)
-    await context.close()
+    const found = await console.answerTo(page.context(), `/console/api/conversations/${id}`)
+    expect(found.status).toBe(404)
+    await visit.leave()
   }, 30_000)
 })

@@ -75,9 +75,9 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
 
   test('one is registered, tried, used in the chat with permission, and removed', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
-    await page.getByRole('link', { name: 'Tools', exact: true }).click()
+    const { page } = visit
+    await console.enter(page)
+    await page.goto('/console/mcp')
     await page.getByText('There are no servers.').waitFor()
     await page.getByRole('button', { name: 'Add a server' }).click()
     await page.getByLabel('Name').fill('my files')
@@ -144,11 +144,11 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
     await page.getByRole('button', { name: 'Remove the server' }).click()
     await page.getByText('There are no servers.').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 90_000)
 
   test('one behind OAuth is signed in to in the browser', async () => {
-    const { context, page, complaints } = await console.visit({ width: 390, theme: 'dark' })
+    const { page, complaints, leave } = await console.visit({ width: 390, theme: 'dark' })
     await console.enter(page)
     await page.goto('/console/mcp')
     await page.getByRole('button', { name: 'Add a server' }).click()
@@ -163,12 +163,12 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
     await page.getByRole('button', { name: 'Test' }).click()
     await page.getByText('It answers. Tools: 1').waitFor()
     expect([await accessibilityFaults(page), complaints]).toEqual([[], []])
-    await context.close()
+    await leave()
   }, 60_000)
 
   test('management keys are made by operators, shown once and revoked', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/operator/keys')
     await page.getByRole('button', { name: 'Make a key' }).click()
@@ -194,11 +194,11 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
     expect((await asked()).status).toBe(401)
     expect(await accessibilityFaults(page)).toEqual([])
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('a management key whose answer was lost is not made again, and is listed', async () => {
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.enter(page)
     await page.goto('/console/operator/keys')
     await page.getByRole('button', { name: 'Make a key' }).click()
@@ -211,6 +211,6 @@ egress: { allow_hosts: ['${files.host}', 'localhost'] }
     const rows = page.getByRole('row', { includeHidden: true }).filter({ hasText: 'made once' })
     await rows.first().waitFor({ state: 'attached' })
     expect(await rows.count()).toBe(1)
-    await context.close()
+    await leave()
   }, 60_000)
 })

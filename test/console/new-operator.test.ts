@@ -14,7 +14,7 @@ describe.skipIf(browserPath === null)('a new operator', () => {
     const email = 'asha@example.org'
     const made = await console.weir.command('accounts', 'create', '--email', email, '--json')
     const { id } = JSON.parse(made.stdout) as { id: string }
-    const before = await console.visit()
+    const before = await console.visitAlone()
     await before.page.goto('/console')
     await withAuthenticator(before.page)
     await console.enter(before.page, email)
@@ -47,7 +47,7 @@ describe.skipIf(browserPath === null)('a new operator', () => {
     await owner.page.getByRole('button', { name: 'Set the password' }).click()
     await owner.page.getByRole('link', { name: 'Accounts' }).waitFor()
     expect({ faults, ...seen(operator) }).toEqual({ faults: [], ...clean })
-    for (const { context } of [before, operator, owner]) await context.close()
+    for (const { leave } of [before, operator, owner]) await leave()
   }, 60_000)
 
   test('gives an account credit of each month, pauses its key, and deletes it', async () => {
@@ -76,6 +76,6 @@ describe.skipIf(browserPath === null)('a new operator', () => {
     await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Accounts' }).waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 })

@@ -24,8 +24,8 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
   test('lead from accounts and sums to people and calls, and stand in the address', async () => {
     await shops()
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
 
     await page.goto('/console/operator/accounts')
     await page.getByRole('button', { name: 'This month' }).click()
@@ -55,7 +55,7 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
     await page.getByText('The days as a table').click()
     await page.getByRole('link', { name: 'sim', exact: true }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('answer a support case with one search and one page', async () => {
@@ -68,8 +68,8 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
     )
     await weir.command('keys', 'revoke', shop.keyId)
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.goto('/console/operator')
     const box = page.getByLabel('Find an account, a key, a call, a payment, a voucher or a group')
 
@@ -100,6 +100,6 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
     await page.goto('/console/operator/payments?state=credited&account=shop@example.org')
     await page.getByText('No payment matches.').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 })

@@ -30,9 +30,9 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     const link = [...razorpay.links.values()].at(-1)!
     const payment = razorpay.pay(link.id)
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
-    await page.getByRole('link', { name: 'Payments', exact: true }).click()
+    const { page } = visit
+    await console.enter(page)
+    await page.goto('/console/operator/payments')
     await page.getByRole('row').filter({ hasText: '₹500' }).getByRole('link').first().click()
     await page.getByText('waits for the payment').waitFor()
     await page.getByRole('button', { name: 'Ask the processor now' }).click()
@@ -52,12 +52,12 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.goto('/console/operator/acts')
     await page.getByText('top_up.refund').first().waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('vouchers are shown once, and revoked', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/operator/payments/vouchers')
     await page.getByRole('button', { name: 'Make vouchers' }).click()
@@ -77,11 +77,11 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
     await page.getByText('revoked', { exact: true }).filter({ visible: true }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('vouchers whose answer was lost are not made again, and are listed', async () => {
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.enter(page)
     await page.goto('/console/operator/payments/vouchers')
     await page.getByRole('button', { name: 'Make vouchers' }).click()
@@ -95,12 +95,12 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     const rows = page.getByRole('row', { includeHidden: true }).filter({ hasText: 'for the fair' })
     await rows.nth(1).waitFor({ state: 'attached' })
     expect(await rows.count()).toBe(2)
-    await context.close()
+    await leave()
   }, 60_000)
 
   test('a grant whose answer was lost is told of when another amount is granted, which the next press books', async () => {
     const emil = await Payer.of(console.weir, 'emil')
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.enter(page)
     await page.goto(`/console/operator/accounts/${emil.account}`)
     const path = `**/console/api/admin/accounts/${emil.account}/grant`
@@ -116,12 +116,12 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByText('$4.00 granted.').waitFor()
     expect(await page.getByRole('alert').count()).toBe(0)
     expect(await emil.purchased()).toBe('7')
-    await context.close()
+    await leave()
   }, 60_000)
 
   test('a grant whose answer was lost is booked once, and the form says that it was granted before', async () => {
     const gerd = await Payer.of(console.weir, 'gerd')
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.enter(page)
     await page.goto(`/console/operator/accounts/${gerd.account}`)
     const path = `**/console/api/admin/accounts/${gerd.account}/grant`
@@ -145,13 +145,13 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await grant.click()
     await page.getByText('An earlier grant of this form was booked').waitFor()
     expect(await gerd.purchased()).toBe('9')
-    await context.close()
+    await leave()
   }, 60_000)
 
   test('a subscription is granted and taken back', async () => {
     const bert = await Payer.of(console.weir, 'bert')
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/operator/payments/subscriptions')
     await page.getByRole('button', { name: 'Grant a period' }).click()
@@ -171,12 +171,12 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await page.getByRole('button', { name: 'Take it back' }).click()
     await row.getByText('refunded').filter({ visible: true }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('a subscription whose answer was lost is granted once when it is sent again', async () => {
     const dora = await Payer.of(console.weir, 'dora')
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.enter(page)
     await page.goto('/console/operator/payments/subscriptions')
     await page.getByRole('button', { name: 'Grant a period' }).click()
@@ -190,7 +190,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     expect(await page.getByRole('row').filter({ hasText: dora.account }).count()).toBe(1)
     await page.goto(`/console/operator/accounts/${dora.account}`)
     await page.getByText('$5.00', { exact: true }).waitFor()
-    await context.close()
+    await leave()
   }, 60_000)
 
   test('an account may owe; its statement says what it owes and adds up, for its operator and for its holder', async () => {
@@ -198,7 +198,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await carl.open('500')
     await deliver(console.weir, razorpay.paid(razorpay.pay([...razorpay.links.keys()].at(-1)!)))
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto(`/console/operator/accounts/${carl.account}`)
     await page.getByLabel('It may owe').selectOption('limited')
@@ -218,7 +218,7 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     expect(await faultsOf(page, `operator/accounts/${carl.account}/statements`)).toEqual([])
     await page.getByRole('link', { name: 'carl@example.org' }).click()
     await page.getByRole('heading', { level: 1, name: 'carl@example.org' }).waitFor()
-    await context.close()
+    await visit.leave()
     const own = await console.visit()
     await console.enter(own.page, 'carl@example.org')
     await own.page.goto('/console/credits')
@@ -236,6 +236,6 @@ subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
     await own.page.goto('/console/credits/statements/never')
     await own.page.getByText('month takes a month such as 2026-11.').waitFor()
     expect([seen(visit), seen(own)]).toEqual([clean, clean])
-    await own.context.close()
+    await own.leave()
   }, 60_000)
 })

@@ -9,10 +9,28 @@ const looks = [
   { theme: 'dark', width: 360 },
 ] as const
 
+/** Where there is no page. Between two pages that are alike it shows that the second one has come. */
+const nowhere = { address: 'nowhere', says: 'There is no such page.' }
+
+/** Shows a page as a link within the console does: to load the console anew takes as long as to look at a page. */
+async function show(page: Page, address: string): Promise<void> {
+  const heading = page.getByRole('heading', { level: 1 })
+  const isOpen = await page.evaluate('document.querySelector("#root h1") !== null')
+  const go = (to: string) => page.evaluate((path) => history.pushState(null, '', path), `/console/${to}`)
+  if (!isOpen) {
+    await page.goto(`/console/${address}`)
+    return heading.waitFor()
+  }
+  await go(nowhere.address)
+  await heading.filter({ hasText: nowhere.says }).waitFor()
+  if (address === nowhere.address) return
+  await go(address)
+  await heading.filter({ hasNotText: nowhere.says }).waitFor()
+}
+
 /** What is wrong with a page in either look: one line each. */
 export async function faultsOf(page: Page, address: string): Promise<readonly string[]> {
-  await page.goto(`/console/${address}`)
-  await page.getByRole('heading', { level: 1 }).waitFor()
+  await show(page, address)
   await page.locator('[role=status][aria-label=Loading]').first().waitFor({ state: 'detached' })
   const faults: string[] = []
   for (const { theme, width } of looks) {

@@ -51,19 +51,19 @@ describe.skipIf(browserPath === null)('every page', () => {
     '%s is accessible in both themes and both widths',
     async (_, addresses) => {
       const visit = await console.visit()
-      await console.signIn(visit.page)
+      await console.enter(visit.page)
       const faults: string[] = []
       for (const address of addresses) faults.push(...(await faultsOf(visit.page, address)))
       expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-      await visit.context.close()
+      await visit.leave()
     },
     150_000,
   )
 
   test('names the models of a phone in full', async () => {
     const visit = await console.visit({ width: 360 })
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     const cutIn = async (list: Locator): Promise<readonly (string | null)[]> => {
       const ids = list.locator('.font-mono')
       await ids.nth(9).waitFor()
@@ -85,12 +85,12 @@ describe.skipIf(browserPath === null)('every page', () => {
       .waitFor()
     cut.push(...(await cutIn(page.getByRole('dialog').getByRole('option'))))
     expect({ cut, ...seen(visit) }).toEqual({ cut: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('with a name that is long and has no space is no wider than the screen', async () => {
     const visit = await console.visit({ width: 360 })
-    await console.signIn(visit.page)
+    await console.enter(visit.page)
     const { weir } = console
     const address = `${'a'.repeat(60)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example.org`
     const made = await weir.command('accounts', 'create', '--email', address, '--json')
@@ -106,6 +106,6 @@ describe.skipIf(browserPath === null)('every page', () => {
     for (const page of [`operator/accounts/${id}`, `requests/${refused.requestId}`])
       faults.push(...(await faultsOf(visit.page, page)))
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await visit.context.close()
+    await visit.leave()
   }, 60_000)
 })

@@ -41,8 +41,8 @@ describe.skipIf(browserPath === null)('payments', () => {
 
   test('the built-in simulator shows the whole flow, marked as a test, and credits nothing', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     const before = await purchased(page)
     await page.goto('/console/credits')
     await page.getByRole('link', { name: 'Top up', exact: true }).click()
@@ -72,13 +72,13 @@ describe.skipIf(browserPath === null)('payments', () => {
     expect(await row.innerText()).toContain('test')
     expect(await purchased(page)).toBe(before)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 40_000)
 
   test('a payment is waited for, credited when its message comes, and has a receipt to print', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     const before = Number(await purchased(page))
     await page.route(`${new URL(razorpay.baseUrl).origin}/**`, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<title>Razorpay</title><h1>Pay here</h1>' }),
@@ -112,13 +112,13 @@ describe.skipIf(browserPath === null)('payments', () => {
     await page.emulateMedia({ media: 'screen' })
     expect(await faultsOf(page, `${address}/receipt`)).toEqual([])
     expect(seen(visit).complaints).toEqual([])
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('it is paid in another currency, at its own rate', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.goto('/console/credits/top-up')
     await page.getByLabel('Currency').selectOption('EUR')
     await page.getByText('€0.8 for $1').waitFor()
@@ -139,13 +139,13 @@ describe.skipIf(browserPath === null)('payments', () => {
     await page.getByText('The test is finished: no money moved').waitFor()
     await page.getByRole('heading', { name: 'Top-up of ¥1,500' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 40_000)
 
   test('a rate that has changed while the page was open is shown before anything is paid', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.route(`${new URL(razorpay.baseUrl).origin}/**`, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<title>Razorpay</title><h1>Pay here</h1>' }),
     )
@@ -168,25 +168,25 @@ describe.skipIf(browserPath === null)('payments', () => {
     await page.getByRole('heading', { name: 'Pay here' }).waitFor()
     expect(razorpay.links.size).toBe(before + 1)
     expect(seen(visit).complaints).toEqual([])
-    await context.close()
+    await visit.leave()
   }, 40_000)
 
   test('the receipt of somebody else is as one that there is not', async () => {
     const visit = await console.visit()
     await console.weir.command('accounts', 'create', '--email', 'other@example.org')
-    await console.signIn(visit.page, 'other@example.org')
+    await console.enter(visit.page, 'other@example.org')
     const link = [...razorpay.links.values()].at(-1)!
     await visit.page.goto(`/console/credits/top-ups/${link.reference}/receipt`)
     await visit.page.getByRole('alert').filter({ hasText: 'There is no such receipt.' }).waitFor()
-    await visit.context.close()
+    await visit.leave()
   }, 30_000)
 
   test('a voucher becomes credit once, and its code is forgotten', async () => {
     const made = await console.weir.command('vouchers', 'create', '--usd', '10', '--json')
     const [{ code }] = JSON.parse(made.stdout) as [{ code: string }]
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     const before = Number(await purchased(page))
     await page.goto('/console/credits/top-up')
     await page.getByLabel('Code').fill(code.toLowerCase())
@@ -199,7 +199,7 @@ describe.skipIf(browserPath === null)('payments', () => {
     await page.locator('p[id$=-error]').waitFor()
     expect(Number(await purchased(page)) - before).toBeCloseTo(10, 9)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('a credit line is shown where the account has one', async () => {
@@ -208,6 +208,6 @@ describe.skipIf(browserPath === null)('payments', () => {
     await console.enter(visit.page)
     await visit.page.goto('/console/credits')
     await visit.page.getByText('Without credit this account may owe up to $500.00.').waitFor()
-    await visit.context.close()
+    await visit.leave()
   }, 30_000)
 })

@@ -36,8 +36,8 @@ describe.skipIf(browserPath === null)('plans', () => {
     const email = 'asha@example.org'
     await console.weir.command('accounts', 'create', '--email', email)
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page, email)
+    const { page } = visit
+    await console.enter(page, email)
     await page.route(`${new URL(razorpay.baseUrl).origin}/**`, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<title>Razorpay</title><h1>Pay here</h1>' }),
     )
@@ -94,10 +94,10 @@ describe.skipIf(browserPath === null)('plans', () => {
       expect(receipt).toContain(part)
     await shoot(page, 'receipt')
     expect(seen(visit).complaints).toEqual([])
-    await context.close()
+    await visit.leave()
 
     const operator = await console.visit()
-    await console.signIn(operator.page)
+    await console.enter(operator.page)
     await operator.page.goto('/console/operator/payments/plans')
     const holders = operator.page.getByRole('link', { name: email })
     await holders.nth(1).waitFor()
@@ -110,7 +110,7 @@ describe.skipIf(browserPath === null)('plans', () => {
     await operator.page.getByRole('button', { name: 'Grant', exact: true }).click()
     await holders.nth(2).waitFor()
     expect(seen(operator)).toEqual(clean)
-    await operator.context.close()
+    await operator.leave()
     const listed = await console.weir.command('plans', 'subscribers', '--account', email, '--json')
     const found = JSON.parse(listed.stdout) as { plan: string; state: string }[]
     expect(found.map(({ plan, state }) => `${plan} ${state}`).toSorted()).toEqual([
@@ -137,7 +137,7 @@ describe.skipIf(browserPath === null)('plans', () => {
             await visit.page.waitForLoadState('networkidle')
             await shoot(visit.page, `${name}-${theme}-${width}`)
           }
-          await visit.context.close()
+          await visit.leave()
         }
     },
     60_000,

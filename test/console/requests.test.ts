@@ -17,9 +17,9 @@ describe.skipIf(browserPath === null)('requests', () => {
 
   test('a call is seen in flight, with what it reserves, and then in the list with a receipt that adds up', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
-    await page.getByRole('link', { name: 'Requests', exact: true }).click()
+    const { page } = visit
+    await console.enter(page)
+    await page.goto('/console/requests')
     const running = call('sim/slow', true)
     const live = page.getByRole('region', { name: 'In flight' })
     await live.getByText('sim/slow').waitFor()
@@ -31,13 +31,13 @@ describe.skipIf(browserPath === null)('requests', () => {
     await page.getByRole('button', { name: 'Check it' }).click()
     await page.getByText('It adds up').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('the filter of the list stands in the address, and outlives a reload', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await Promise.all([call('sim/echo', false), call('sim/error-500', false)])
     await page.goto('/console/requests')
     await page.getByPlaceholder('Model, the whole id').fill('sim/error-500')
@@ -47,12 +47,12 @@ describe.skipIf(browserPath === null)('requests', () => {
     await page.getByRole('row').filter({ hasText: 'sim/error-500' }).first().waitFor()
     expect(await page.getByRole('row').filter({ hasText: 'sim/echo' }).count()).toBe(0)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('two keys lead to a page, one to its search, and one lists them all', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.signIn(page)
     for (const [keys, name] of [
       ['gk', 'Keys'],
@@ -71,6 +71,6 @@ describe.skipIf(browserPath === null)('requests', () => {
     await page.keyboard.press('Escape')
     await list.waitFor({ state: 'detached' })
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 })

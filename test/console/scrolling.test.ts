@@ -55,7 +55,8 @@ describe.skipIf(browserPath === null)('the list of models', () => {
     const height = await list.evaluate((box) => box.scrollHeight)
     expect(height).toBeGreaterThan(1_200 * 40)
     await list.hover()
-    // What else the machine does falls into one pass or the other; the list's own work is in both.
+    // What else the machine does falls into one pass or the other, the list's own work into both: where the first has
+    // no frame that is late there is none to be blamed on others.
     const worst: number[] = []
     await control.slowness()
     for (const step of [400, -400]) {
@@ -77,10 +78,11 @@ describe.skipIf(browserPath === null)('the list of models', () => {
         .map(({ tdur = 0 }) => tdur / 1_000)
       expect(tasks.length).toBeGreaterThan(100)
       worst.push(Math.max(...tasks) / (await control.slowness()))
+      if (worst.at(-1)! <= frameMs) break
     }
     expect(Math.min(...worst)).toBeLessThanOrEqual(frameMs)
     expect(seen(visit)).toEqual(clean)
-    await visit.context.close()
+    await visit.leave()
     control.stop()
   }, 60_000)
 })

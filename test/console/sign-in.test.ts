@@ -12,7 +12,7 @@ describe.skipIf(browserPath === null)('signing in', () => {
 
   test('a link signs in once, and its secret leaves the address', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     const url = await console.linkFor('owner@localhost')
     await page.goto(url)
     await page.getByRole('heading', { name: 'Welcome' }).waitFor()
@@ -27,12 +27,12 @@ describe.skipIf(browserPath === null)('signing in', () => {
     await page.goto(url)
     await page.getByRole('alert').getByText('invalid_ticket').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('an account is created, signed out of and signed in to; a wrong password is refused', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await page.goto('/console')
     await page.getByRole('link', { name: 'Create an account' }).click()
     await page.getByLabel('E-mail').fill('asha@example.org')
@@ -49,7 +49,7 @@ describe.skipIf(browserPath === null)('signing in', () => {
     await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('the tabs of a deleted account come back to the sign-in', async () => {
@@ -73,7 +73,7 @@ describe.skipIf(browserPath === null)('signing in', () => {
     await other.getByRole('button', { name: 'Create a key' }).click()
     await other.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test.each(['light', 'dark'] as const)(
@@ -88,7 +88,7 @@ describe.skipIf(browserPath === null)('signing in', () => {
         faults.push(...found.map((fault) => `${address} ${fault}`))
       }
       expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-      await visit.context.close()
+      await visit.leave()
     },
     30_000,
   )
@@ -126,10 +126,10 @@ describe.skipIf(browserPath === null)('confirming an address', () => {
     await first.visit.page.goto(`/console/verify#${first.token}`)
     await first.visit.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     expect(seen(first.visit)).toEqual(clean)
-    await first.visit.context.close()
+    await first.visit.leave()
 
     const second = await opensAccount('omar@example.org')
-    await second.visit.context.close()
+    await second.visit.leave()
     const visit = await console.visit()
     await visit.page.goto(`/console/verify#${second.token}`)
     await visit.page.getByRole('heading', { name: 'Confirm your address' }).waitFor()
@@ -139,7 +139,7 @@ describe.skipIf(browserPath === null)('confirming an address', () => {
     await visit.page.getByRole('button', { name: 'Sign in' }).click()
     await visit.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await visit.context.close()
+    await visit.leave()
   }, 40_000)
 
   test('whoever did not open the account sets a password, and the impostor is shut out', async () => {
@@ -151,9 +151,9 @@ describe.skipIf(browserPath === null)('confirming an address', () => {
     await visit.page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
     expect(visit.page.url()).not.toContain(token)
     expect(seen(visit)).toEqual(clean)
-    await visit.context.close()
+    await visit.leave()
     await impostor.page.reload()
     await impostor.page.getByRole('heading', { name: 'Sign in' }).waitFor()
-    await impostor.context.close()
+    await impostor.leave()
   }, 40_000)
 })

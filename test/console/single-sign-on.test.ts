@@ -59,6 +59,6 @@ describe.skipIf(browserPath === null)('single sign-on in the settings', () => {
     await page.reload()
     await section.getByText('This identity is linked to another account.').waitFor()
     expect({ faults, complaints: seen(visit).complaints }).toEqual({ faults: [], complaints: [] })
-    await context.close()
+    await visit.leave()
   }, 30_000)
 })

@@ -162,8 +162,8 @@ describe.skipIf(browserPath === null)('a support case', () => {
   test('is found by what the customer has, and a row leads to its page wherever it is clicked', async () => {
     const { key, keyId, served, failed } = await shop()
     const visit = await console.visit()
-    const { context, page } = visit
-    await console.signIn(page)
+    const { page } = visit
+    await console.enter(page)
     await page.goto('/console/operator')
     const box = page.getByLabel('Find an account, a key, a call, a payment, a voucher or a group')
 
@@ -222,6 +222,6 @@ describe.skipIf(browserPath === null)('a support case', () => {
     await clickOn(page, rows.first().getByRole('cell', { name: 'upstream_error' }))
     await page.getByRole('heading', { level: 1, name: 'sim/error-500' }).waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 })

@@ -11,7 +11,7 @@ describe.skipIf(browserPath === null)('what was not sent', () => {
 
   async function chatting() {
     const visit = await console.visit()
-    await console.signIn(visit.page)
+    await console.enter(visit.page)
     await visit.page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await visit.page.goto('/console/chat')
     return visit
@@ -25,7 +25,7 @@ describe.skipIf(browserPath === null)('what was not sent', () => {
 
   test('is an edited question, which replaces nothing in another conversation', async () => {
     const visit = await chatting()
-    const { context, page } = visit
+    const { page } = visit
     await ask(page, 'The level of the Rhine?', 0)
     await ask(page, 'And of the Elbe?', 1)
     await page.getByRole('link', { name: 'New chat' }).click()
@@ -38,12 +38,12 @@ describe.skipIf(browserPath === null)('what was not sent', () => {
     expect(await page.getByRole('button', { name: 'Ask again' }).count()).toBe(0)
     await ask(page, 'And of the Oder?', 2)
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 
   test('is there again after another page, and after an earlier question was edited', async () => {
     const visit = await chatting()
-    const { context, page } = visit
+    const { page } = visit
     await ask(page, 'One.', 0)
     const box = page.getByLabel('Message')
     await box.fill('A long question')
@@ -70,6 +70,6 @@ describe.skipIf(browserPath === null)('what was not sent', () => {
     await page.getByRole('link', { name: 'Chat', exact: true }).click()
     expect(await box.inputValue()).toBe('')
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 30_000)
 })

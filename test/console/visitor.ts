@@ -8,9 +8,9 @@ export interface Visitor {
   readonly context: BrowserContext
   readonly page: Page
   /** Requests to other hosts. */
-  readonly foreign: readonly string[]
+  readonly foreign: string[]
   /** Broken policies, uncaught errors. */
-  readonly complaints: readonly string[]
+  readonly complaints: string[]
 }
 
 export interface VisitorOptions {
@@ -56,6 +56,36 @@ export async function visitor(
   return { context, page, foreign, complaints }
 }
 
+/** A small page of the gateway, without a script. */
+const bare = '/healthz'
+
+/** Opens a small page of the gateway for a visitor of whom nothing is known. */
+export async function begin(
+  { page, foreign, complaints }: Visitor,
+  { theme = 'light', width = 1280 }: VisitorOptions = {},
+): Promise<void> {
+  foreign.length = 0
+  complaints.length = 0
+  await page.emulateMedia({ media: null, colorScheme: theme, reducedMotion: 'reduce' })
+  await page.setViewportSize({ width, height: 860 })
+  if (page.url() === 'about:blank') await page.goto(bare)
+}
+
+/** Takes from a context what a visitor has left there, as far as a page can leave something. */
+export async function forget({ context, page }: Visitor): Promise<void> {
+  for (const other of context.pages()) if (other !== page) await other.close()
+  await context.unrouteAll({ behavior: 'ignoreErrors' })
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
+  page.removeAllListeners('request')
+  // A script of the console could keep something while it is open.
+  await page.goto(bare)
+  await page.evaluate(() => {
+    localStorage.clear()
+    sessionStorage.clear()
+  })
+  await context.clearCookies()
+}
+
 /** Gives a page a device that makes passkeys and signs with them, its owner always there. */
 export async function withAuthenticator(page: Page): Promise<void> {
   const authenticator = await page.context().newCDPSession(page)
@@ -85,19 +115,27 @@ export async function pressInVain(page: Page, button: Locator, address: string):
 }
 
 /** What a visit must not have: to be compared with `clean`. */
-export function seen({ foreign, complaints }: Visitor): Pick<Visitor, 'foreign' | 'complaints'> {
+export function seen({
+  foreign,
+  complaints,
+}: Visitor): Readonly<Record<'foreign' | 'complaints', readonly string[]>> {
   return { foreign, complaints }
 }
 
 export const clean = { foreign: [], complaints: [] } as const
 
-/** What a page does wrong by those who hear it or use it without a mouse; one line each. */
+/**
+ * What a page does wrong by those who hear it or use it without a mouse; one line each. Of a page with a dialog it is the
+ * dialog alone that is looked at: nothing can be done behind it, and each page is looked at without one.
+ */
 export async function accessibilityFaults(page: Page): Promise<readonly string[]> {
   if (!(await page.evaluate('typeof axe === "object"'))) await page.evaluate(axe.source)
   return page.evaluate(async () => {
     const { axe: checker } = globalThis as unknown as { axe: typeof axe }
     // What is right is not of interest, and to describe it takes as long as to find it.
-    const { violations } = await checker.run({ resultTypes: ['violations'] })
+    const { violations } = await checker.run(document.querySelector('dialog:modal') ?? document, {
+      resultTypes: ['violations'],
+    })
     return violations.flatMap(({ id, nodes }) =>
       nodes.map(
         ({ html, failureSummary }) => `${id}: ${html.slice(0, 120)}: ${failureSummary?.slice(0, 200)}`,

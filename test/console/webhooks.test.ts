@@ -31,7 +31,7 @@ webhooks: { every_ms: 50 }
 
   test('one is added, tried, told of a key, and removed', async () => {
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.enter(page)
     await page.goto('/console/settings/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
@@ -59,11 +59,11 @@ webhooks: { every_ms: 50 }
     await page.getByRole('button', { name: 'Remove' }).click()
     await page.getByText('There are no webhooks.').waitFor()
     expect(seen(visit)).toEqual(clean)
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test('one whose answer was lost is not added again, and is listed', async () => {
-    const { context, page } = await console.visit()
+    const { page, leave } = await console.visit()
     await console.enter(page)
     await page.goto('/console/settings/webhooks')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
@@ -77,6 +77,6 @@ webhooks: { every_ms: 50 }
     const listed = page.getByRole('heading', { name: address, includeHidden: true })
     await listed.waitFor({ state: 'attached' })
     expect(await listed.count()).toBe(1)
-    await context.close()
+    await leave()
   }, 60_000)
 })
