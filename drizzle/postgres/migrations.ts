@@ -928,4 +928,8 @@ CREATE OR REPLACE TRIGGER session_changed AFTER DELETE OR UPDATE OF account, has
   GROUP BY month, account, key, model;ALTER TABLE "usage_month" ADD CONSTRAINT "usage_month_month_account_key_model_pk" PRIMARY KEY("month","account","key","model");
 `,
   },
+  {
+    name: '0021_top_ups_paged',
+    sql: `CREATE INDEX "top_up_created" ON "top_up" USING btree ("created_at","id");CREATE INDEX "top_up_state_of" ON "top_up" USING btree ("state","created_at","id");CREATE INDEX "top_up_processor" ON "top_up" USING btree ("processor","created_at","id");CREATE INDEX "top_up_problem" ON "top_up" USING btree ("created_at","id") WHERE problem is not null;`,
+  },
 ]

@@ -1132,4 +1132,9 @@ INSERT INTO usage_month (month, account, \`key\`, model, days, calls, errors, in
   GROUP BY month, account, \`key\`, model;
 `,
   },
+  {
+    name: '0044_top_ups_paged',
+    sql: `CREATE INDEX \`top_up_created\` ON \`top_up\` (\`created_at\`,\`id\`);CREATE INDEX \`top_up_state_of\` ON \`top_up\` (\`state\`,\`created_at\`,\`id\`);CREATE INDEX \`top_up_processor\` ON \`top_up\` (\`processor\`,\`created_at\`,\`id\`);CREATE INDEX \`top_up_problem\` ON \`top_up\` (\`created_at\`,\`id\`) WHERE problem is not null;
+`,
+  },
 ]

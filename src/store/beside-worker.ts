@@ -3,13 +3,16 @@
 import type { Database } from 'bun:sqlite'
 import { parentPort } from 'node:worker_threads'
 import type { AccountPage, AccountQuery } from '../accounts/account.ts'
+import type { StatementSums } from '../credits/ledger/monthly.ts'
 import type { RequestPage, UsageReport } from '../observe/call-log.ts'
 import type { Audited, FromReports, ToAudit, ToReports } from './beside.ts'
 import { pageOf } from './sql/directory.ts'
 import { auditDay } from './sqlite/audit/audit-day.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
+import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
 import { isOutage, openReader, SqliteTables } from './sqlite/database/sqlite.ts'
 import { requestPage } from './sql/request-reader.ts'
+import { sumsOf } from './sql/statements.ts'
 import { usageCsv, usageReport } from './sql/usage-reports.ts'
 
 /** Characters of a piece of a CSV. */
@@ -22,6 +25,7 @@ interface Job {
     | { readonly kind: 'report'; readonly run: Generator<unknown, UsageReport> }
     | { readonly kind: 'csv'; readonly run: Generator<string | undefined, void> }
     | { readonly kind: 'search'; readonly run: Generator<unknown, RequestPage> }
+    | { readonly kind: 'statement'; readonly run: Generator<unknown, StatementSums> }
     | { readonly kind: 'accounts'; readonly run: Generator<undefined, AccountPage> }
   /** Whether somebody waits for what comes next. */
   wanted: boolean
@@ -87,6 +91,8 @@ function stepsOf(database: Database, message: Extract<ToReports, { path: string 
       return { kind, run: new SqliteTables(database).steps(usageCsv(message.query), stepMs) }
     case 'search':
       return { kind, run: new SqliteTables(database).steps(requestPage(message.query), stepMs) }
+    case 'statement':
+      return { kind, run: new SqliteTables(database).steps(sumsOf(bookingsOfSqlite, message.query), stepMs) }
     case 'accounts':
       return { kind, run: accountSteps(database, message.query) }
     default:
@@ -127,6 +133,13 @@ function step(job: Job): void {
     const next = steps.run.next()
     if (!next.done) return
     post({ id, kind: 'search', page: next.value })
+    end(id)
+    return
+  }
+  if (steps.kind === 'statement') {
+    const next = steps.run.next()
+    if (!next.done) return
+    post({ id, kind: 'statement', sums: next.value })
     end(id)
     return
   }

@@ -4,6 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import type { AccountPage, AccountQuery } from '../accounts/account.ts'
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
+import type { StatementQuery, StatementSums } from '../credits/ledger/monthly.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { RequestPage, RequestQuery, UsageQuery, UsageReader, UsageReport } from '../observe/call-log.ts'
 import { type AuditBeside, oneAtATime } from './audits.ts'
@@ -66,12 +67,14 @@ export type ToReports =
   | { readonly id: number; readonly kind: 'csv'; readonly path: string; readonly query: UsageQuery }
   | { readonly id: number; readonly kind: 'search'; readonly path: string; readonly query: RequestQuery }
   | { readonly id: number; readonly kind: 'accounts'; readonly path: string; readonly query: AccountQuery }
+  | { readonly id: number; readonly kind: 'statement'; readonly path: string; readonly query: StatementQuery }
   | { readonly id: number; readonly kind: 'next' }
   | { readonly id: number; readonly kind: 'end' }
 /** And its output. */
 export type FromReports =
   | { readonly id: number; readonly kind: 'search'; readonly page: RequestPage }
   | { readonly id: number; readonly kind: 'accounts'; readonly page: AccountPage }
+  | { readonly id: number; readonly kind: 'statement'; readonly sums: StatementSums }
   | { readonly id: number; readonly kind: 'report'; readonly report: UsageReport }
   | { readonly id: number; readonly kind: 'piece'; readonly text: string; readonly last: boolean }
   | { readonly id: number; readonly kind: 'fault'; readonly fault: string; readonly outage: boolean }
@@ -156,6 +159,12 @@ export class ReportThread implements LongWork {
     const answer = await this.#make((id) => ({ id, kind: 'accounts', path: this.#path, query }), signal)
     if (answer.kind !== 'accounts') throw wrongAnswer()
     return answer.page
+  }
+
+  async statement(query: StatementQuery, signal: AbortSignal): Promise<StatementSums> {
+    const answer = await this.#make((id) => ({ id, kind: 'statement', path: this.#path, query }), signal)
+    if (answer.kind !== 'statement') throw wrongAnswer()
+    return answer.sums
   }
 
   async *csv(query: UsageQuery, signal: AbortSignal): AsyncGenerator<string, void> {

@@ -1,7 +1,8 @@
-// Long reports of usage, searches of a long request log and pages that look at every account, on either database: so many
-// are under way at once, one that several ask for is made once, and it is given up when nobody waits for it.
+// Long reports of usage, searches of a long request log, long statements and pages that look at every account, on either
+// database: so many are under way at once, one that several ask for is made once, and it is given up when nobody waits for it.
 
 import type { AccountPage, AccountQuery } from '../accounts/account.ts'
+import type { StatementQuery, StatementSums } from '../credits/ledger/monthly.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { RequestPage, RequestQuery, UsageQuery, UsageReport } from '../observe/call-log.ts'
 
@@ -19,6 +20,8 @@ export interface LongWork {
   search(query: RequestQuery, signal: AbortSignal): Promise<RequestPage>
   /** A page of accounts that looks at all of them. */
   accounts(query: AccountQuery, signal: AbortSignal): Promise<AccountPage>
+  /** A statement with many lines. */
+  statement(query: StatementQuery, signal: AbortSignal): Promise<StatementSums>
 }
 
 interface Shared {
@@ -59,6 +62,9 @@ export class LongReports {
 
   readonly accounts = (query: AccountQuery, signal?: AbortSignal): Promise<AccountPage> =>
     this.#make(undefined, signal, (until) => this.#work.accounts(query, until))
+
+  readonly statement = (query: StatementQuery, signal?: AbortSignal): Promise<StatementSums> =>
+    this.#make(query.account, signal, (until) => this.#work.statement(query, until))
 
   async *csv(query: UsageQuery, signal = never): AsyncGenerator<string, void> {
     using _job = this.#begin(query.account)

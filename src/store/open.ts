@@ -240,7 +240,7 @@ function storeOver(
     groups: accounts.groups,
     identities: new SqlIdentities(tables, (session) => accounts.forget(session)),
     reports: new SqlReports(tables, bookingsOfSqlite),
-    statements: new SqlStatements(tables, bookingsOfSqlite),
+    statements: new SqlStatements(tables, bookingsOfSqlite, long?.statement),
     idempotency: new SqlIdempotency(tables, here),
     responses,
     background,

@@ -60,6 +60,11 @@ export function paymentTables(c: typeof columns) {
         t.idempotencyKey,
       ),
       c.index('top_up_account').on(t.account, t.createdAt),
+      // Operators page through all of them, by each of these.
+      c.index('top_up_created').on(t.createdAt, t.id),
+      c.index('top_up_state_of').on(t.state, t.createdAt, t.id),
+      c.index('top_up_processor').on(t.processor, t.createdAt, t.id),
+      c.partialIndex('top_up_problem', sql`problem is not null`, t.createdAt, t.id),
       c.partialIndex('top_up_ask', sql`ask_at is not null`, t.askAt),
       c.partialIndex('top_up_uncredited', sql`paid_at is not null and credited_at is null`, t.paidAt),
       c.check(

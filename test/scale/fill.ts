@@ -72,6 +72,7 @@ export async function fill(dataDir: string, scale: Scale, now = Date.now()): Pro
     writeJournal(database)
     writeRecords(database)
     for (const { sql } of indexes) database.run(sql)
+    writeBusiness(database, scale, now)
     database.run('COMMIT')
     database.run('PRAGMA journal_mode = WAL')
   } finally {
@@ -209,6 +210,67 @@ function writeJournal(database: Database): void {
     if (rows.length < atOnce) return
   }
 }
+
+/** Of each account so many payments, messages about them, and acts of operators; a group for so many accounts. */
+const perAccount = 5
+const membersOfGroup = 10
+const groupTotal = ({ accounts }: Scale) => Math.ceil(accounts / membersOfGroup)
+
+/**
+ * What operators page through besides calls: payments of the simulator, which stand for no credit, messages about them,
+ * vouchers that nobody has, acts, and groups with their members.
+ */
+export function writeBusiness(database: Database, scale: Scale, now: number): void {
+  const { accounts } = scale
+  const numbers = (count: number) =>
+    `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})`
+  const account = `printf('acct_%018d', (i * 37) % ${accounts})`
+  const made = `${now} - i * 600000`
+  database.run(
+    `INSERT INTO usage_provider
+     SELECT at - at % ${dayMs}, provider, iif(key IS NULL, 'app', 'api'), model, count(*), 0, sum(prompt_tokens),
+       sum(completion_tokens), sum(cost), sum(cost), 0, 0
+     FROM request_log WHERE provider IS NOT NULL GROUP BY 1, 2, 3, 4`,
+  )
+  database.run(
+    `INSERT INTO top_up (id, account, processor, test, reference, amount, currency, rate, rate_as_of, rate_source, credit,
+       state, payment_id, method, refunded, problem, created_at, expires_at, paid_at, credited_at)
+     ${numbers(accounts * perAccount)}
+     SELECT printf('topup_%024x', i), ${account}, 'sim', 1, printf('ref_%d', i), 50000, 'INR', 83000000, '2026-11-01', 'fixed',
+       6000000000000, iif(i % 20 = 1, 'failed', 'credited'), iif(i % 20 = 1, NULL, printf('pay_%d', i)), NULL, 0,
+       iif(i % 20000 = 1, 'amount_differs', NULL), ${made}, ${made} + 86400000, iif(i % 20 = 1, NULL, ${made} + 60000),
+       iif(i % 20 = 1, NULL, ${made} + 61000) FROM n ORDER BY i DESC`,
+  )
+  database.run(
+    `INSERT INTO payment_event (processor, id, type, at, hash, outcome, top_up, reference, payment_id, news)
+     ${numbers(accounts * perAccount)}
+     SELECT 'sim', printf('evt_%d', i), 'payment', ${made} + 60500, printf('%064d', i), 'applied', printf('topup_%024x', i),
+       printf('ref_%d', i), printf('pay_%d', i), '{"kind":"failed"}' FROM n ORDER BY i`,
+  )
+  database.run(
+    `INSERT INTO voucher (id, hash, amount, note, created_at) ${numbers(accounts)}
+     SELECT printf('vch_%018d', i), printf('%064d', i), 5000000000000, 'conference', ${made} FROM n ORDER BY i`,
+  )
+  database.run(
+    `INSERT INTO act (at, operator, what, subject, before, after) ${numbers(accounts * perAccount)}
+     SELECT ${now} - (${accounts * perAccount} - i) * 600000, iif(i % 1000 = 0, 'cli:root', printf('acct_%018d', i % 7)),
+       iif(i % 20000 = 1, 'voucher.create', 'account.suspend'), ${account}, '{"suspended":false}', '{"suspended":true}'
+     FROM n ORDER BY i`,
+  )
+  database.run(
+    `INSERT INTO account_group (id, name, parent, budget, window, timezone, member_budget, warn_at, created_at)
+     ${numbers(groupTotal(scale))}
+     SELECT ${groupId('i')}, 'Team ' || i, iif(i % 10 = 0, NULL, ${groupId('i - i % 10')}), 100000000000000, 'month', 'UTC', NULL, '[0.8]',
+       ${now} - 1 FROM n ORDER BY i`,
+  )
+  database.run(
+    `INSERT INTO group_member (group_id, account, role, joined_at) ${numbers(accounts)}
+     SELECT ${groupId(`i / ${membersOfGroup}`)}, printf('acct_%018d', i), iif(i % ${membersOfGroup} = 0, 'admin', 'member'), ${now} - 1
+     FROM n`,
+  )
+}
+
+const groupId = (number: string) => `printf('grp_%018d', ${number})`
 
 /** What is added up from the calls, and the log, which has refusals besides. */
 function writeRecords(database: Database): void {

@@ -79,6 +79,12 @@ export class StatementCheck {
     if (!Bun.deepEquals(linesIn(entries), during)) return 'has other lines than the journal'
     if (!Bun.deepEquals(await this.#paged(account, from, to), entries)) return 'has other lines in its file'
     if (!Bun.deepEquals(sums.days, movementsOf(during))) return `has the sums ${show(sums.days)}`
+    const added = await this.#reader.sums({ account, from, to })
+    const again = new this.#sums()
+    for (const sum of added.sums) again.add(sum)
+    if (!Bun.deepEquals(again.days, sums.days)) return `is added up to ${show(again.days)}`
+    if (!Bun.deepEquals([added.opening, added.closing], [opening, closing]))
+      return 'is added up from another balance'
     return addedUp(sums, opening, closing) ?? this.#wrongReceipt(entries)
   }
 

@@ -56,13 +56,14 @@ export function netOf({ credit, owed }: StatementBalance): Pico {
 export class MonthlySums {
   readonly #days = new Map<string, MovementOfDay>()
 
-  add(entry: StatementEntry): void {
+  /** An entry, or so many `entries` of one day, kind and pool, all of credit or all of debt. */
+  add(entry: Pick<StatementEntry, 'at' | 'kind' | 'pool' | 'lot' | 'amount'> & { entries?: number }): void {
     const day = new Date(entry.at).toISOString().slice(0, 10)
     const { kind, pool } = entry
     const key = `${day} ${kind} ${pool}`
     const before = this.#days.get(key)
     const sum = plus(before ?? nothing, changeOf(entry))
-    this.#days.set(key, { day, kind, pool, ...sum, entries: (before?.entries ?? 0) + 1 })
+    this.#days.set(key, { day, kind, pool, ...sum, entries: (before?.entries ?? 0) + (entry.entries ?? 1) })
   }
 
   /** By day, kind and pool, in order of time. */
@@ -123,6 +124,26 @@ export interface Span {
   readonly closing: StatementBalance
 }
 
+/** An entry of a statement by itself, or the charges of a day to one pool: `lot` is one of those that they were drawn from. */
+export interface StatementSum extends Pick<
+  StatementEntry,
+  'at' | 'kind' | 'pool' | 'lot' | 'amount' | 'source'
+> {
+  readonly entries: number
+}
+
+/** Of which account, and from when until before when: midnights, UTC. */
+export interface StatementQuery {
+  readonly account: string
+  readonly from: number
+  readonly to: number
+}
+
+export interface StatementSums extends Span {
+  /** In order of time. */
+  readonly sums: readonly StatementSum[]
+}
+
 /** Reads statements while calls are served: no page blocks the event loop for long. */
 export interface StatementReader {
   /** Entries before booking `before` and not earlier than `since`, if given. */
@@ -135,6 +156,8 @@ export interface StatementReader {
     between: { readonly from: number; readonly to: number },
     each: (entry: StatementEntry) => void,
   ): Promise<Span>
+  /** The same with the charges of each day added up, beside the calls where they are many. */
+  sums(query: StatementQuery, signal?: AbortSignal): Promise<StatementSums>
 }
 
 export interface Debt {

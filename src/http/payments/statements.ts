@@ -10,7 +10,7 @@ import {
   type Movement,
   netOf,
   type StatementBalance,
-  type StatementEntry,
+  type StatementSum,
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -35,7 +35,9 @@ export const statementRoutes: readonly ConsoleRoute[] = [
     },
     async ({ parts, account, params, request }) => {
       const month = askedMonth(params)
-      return { data: await whileOpen(parts, request, () => statementOf(parts, account, month)) }
+      return {
+        data: await whileOpen(parts, request, () => statementOf(parts, account, month, request.signal)),
+      }
     },
   ),
   ownRoute(
@@ -62,7 +64,9 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
       const month = askedMonth(given.params)
       const account = await accountNamed(given)
       return {
-        data: await whileOpen(given.parts, given.request, () => statementOf(given.parts, account, month)),
+        data: await whileOpen(given.parts, given.request, () =>
+          statementOf(given.parts, account, month, given.request.signal),
+        ),
       }
     },
   ),
@@ -92,14 +96,15 @@ export async function statementOf(
   { statements, ledger, paymentStore, now }: StatementParts,
   account: Pick<Account, 'id' | 'email'>,
   month: Month,
+  signal?: AbortSignal,
 ): Promise<StatementView> {
+  const { from, to } = month
+  const found = await statements.sums({ account: account.id, from, to }, signal)
+  const { opening, closing } = found
   const sums = new MonthlySums()
-  const payments: StatementEntry[] = []
-  const { opening, closing } = await statements.span(account.id, month, (entry) => {
-    sums.add(entry)
-    if (isPayment(entry)) payments.push(entry)
-  })
-  const receipts = await Promise.all(payments.toReversed().map((entry) => receiptOf(paymentStore, entry)))
+  for (const sum of found.sums) sums.add(sum)
+  const payments = found.sums.filter(isPayment)
+  const receipts = await Promise.all(payments.map((entry) => receiptOf(paymentStore, entry)))
   return {
     account: account.id,
     email: account.email,
@@ -124,15 +129,12 @@ const fromPayment = /^payment:([a-z]+):(.+)$/
 /** The period of a plan that a top-up has paid for (plans.ts). */
 const fromPlan = /^subscription:weir\.plan:(topup_[0-9a-f]+):/
 
-function isPayment({ kind, source }: StatementEntry): boolean {
+function isPayment({ kind, source }: StatementSum): boolean {
   return kind === 'grant' && source !== null && (fromPayment.test(source) || fromPlan.test(source))
 }
 
 /** The receipt of the entry that credited it, since a statement shows the journal's figures. */
-async function receiptOf(
-  paymentStore: HttpParts['paymentStore'],
-  { source, amount, lot, at }: StatementEntry,
-) {
+async function receiptOf(paymentStore: HttpParts['paymentStore'], { source, amount, lot, at }: StatementSum) {
   const [, processor = '', paymentId = ''] = fromPayment.exec(source ?? '') ?? []
   const known = processorIds.find((id) => id === processor)
   const plan = fromPlan.exec(source ?? '')?.[1]

@@ -24,6 +24,8 @@ const findEntries = sql<EntryRow>(
 
 export const bookingsOfPostgres: Bookings = {
   ...order,
+  lines: ofEachPool('version > ?2 AND version <= ?3'),
+  summedAtOnce: Number.MAX_SAFE_INTEGER,
   last: 'SELECT version FROM wallet_head WHERE wallet_head.account = wallet.account',
   from: (account, number) => findFrom.first(walletsOf(account), number),
   *step(account, top, end, wanted) {

@@ -17,7 +17,7 @@ import { SqlIdempotency } from '../sql/idempotency.ts'
 import { SqlReports } from '../sql/reports.ts'
 import { SqlProvisioning } from '../sql/records.ts'
 import { sqlStores } from '../sql/stores.ts'
-import { SqlStatements } from '../sql/statements.ts'
+import { SqlStatements, sumsOf } from '../sql/statements.ts'
 import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
 import { bookingsOfPostgres } from './bookings.ts'
 import { PostgresCatalogs } from './catalogs.ts'
@@ -153,7 +153,7 @@ export async function openOnPostgres(
       rowsDropped: requestLog.dropped,
     }),
     reports: new SqlReports(ofReports, bookingsOfPostgres),
-    statements: new SqlStatements(tables, bookingsOfPostgres),
+    statements: new SqlStatements(tables, bookingsOfPostgres, long.statement),
     idempotency: new SqlIdempotency(tables, here),
     responses,
     background,
@@ -221,5 +221,6 @@ export function longWork(tables: PostgresTables): LongWork {
     csv: (query, signal) => tables.pieces(() => usageCsv(query), signal),
     search: (query, signal) => tables.reads(() => requestPage(query), signal),
     accounts: (query, signal) => tables.reads(() => pageOf(query), signal),
+    statement: (query, signal) => tables.reads(() => sumsOf(bookingsOfPostgres, query), signal),
   }
 }

@@ -2,6 +2,7 @@
 // other work. Their order, and how they are found, is the database's (Bookings).
 
 import type { Awaitable } from '../../async/async.ts'
+import { dayMs } from '../../credits/calendar.ts'
 import {
   changeOf,
   nothing,
@@ -10,10 +11,14 @@ import {
   type StatementBalance,
   type StatementEntry,
   type StatementPage,
+  type StatementQuery,
   type StatementReader,
+  type StatementSum,
+  type StatementSums,
 } from '../../credits/ledger/monthly.ts'
 import { type Pool, pools } from '../../credits/pool.ts'
 import type { TransactionKind } from '../../credits/wallet.ts'
+import { rowsOfSmall } from '../long-reports.ts'
 import { sql, type Statement, type Tables, type Work } from './work.ts'
 
 /** How a database numbers the bookings of an account. The lines of a transaction have one number, and numbers grow with time. */
@@ -28,6 +33,10 @@ export interface Bookings {
   from(account: string, number: number): Work<{ readonly number: bigint; readonly at: bigint } | undefined>
   /** Entries up to number `top`, the newest first, all down to above `bottom`, which is no less than `end`; about as many as wanted. */
   step(account: string, top: number, end: number, wanted: number): Work<StatementStep>
+  /** The lines of these wallets (?1, a list) with numbers above ?2 and up to ?3, in the place of `journal`. */
+  readonly lines: string
+  /** How many numbers are read at once where they are added up. */
+  readonly summedAtOnce: number
 }
 
 export interface StatementStep {
@@ -69,6 +78,85 @@ export function entryOf({ tx, at, wallet, ...row }: EntryRow): StatementEntry {
   return { ...row, tx: Number(tx), at: Number(at), pool }
 }
 
+interface SumRow extends Omit<EntryRow, 'tx' | 'call' | 'model'> {
+  readonly entries: bigint
+}
+
+/** Charges of a day and pool as one row; every other line as a row of its own. */
+function selectSums({ number, lines }: Pick<Bookings, 'number' | 'lines'>): string {
+  const alone = (column: string) => `CASE journal.kind WHEN 'settle' THEN 0 ELSE journal.${column} END`
+  const isDebt = 'CASE WHEN journal.lot IS NULL THEN 1 ELSE 0 END'
+  return `SELECT sums.at, sums.kind, sums.wallet, sums.lot, sums.amount, sums.entries,
+      CASE WHEN sums.kind IN ('grant', 'adjust') AND sums.amount > 0 THEN lot.source END AS source
+    FROM (SELECT min(${number}) AS first, min(journal.at) AS at, journal.kind, journal.account AS wallet,
+        min(journal.lot) AS lot, CAST(sum(journal.amount) AS bigint) AS amount, count(*) AS entries
+      FROM ${lines}
+      GROUP BY journal.at - journal.at % ${dayMs}, journal.kind, journal.account, ${isDebt}, ${alone('tx')}, ${alone('leg')}) AS sums
+    LEFT JOIN lot ON lot.id = sums.lot ORDER BY sums.first`
+}
+
+/** Everything of an account from a time on, of one moment; opening and closing are those of the time asked for. */
+export function* sumsOf(bookings: Bookings, query: StatementQuery): Work<StatementSums> {
+  const { account, from, to } = query
+  const { standing, sums: select } = statementsOf(bookings)
+  const rows = yield* standing.all(account)
+  const last = Number(rows[0]?.last ?? 0n)
+  let [later, during] = [nothing, nothing]
+  const sums: StatementSum[] = []
+  const wallets = walletsOf(account)
+  let bottom = (yield* numberSince(bookings, query, last)) - 1
+  while (bottom < last) {
+    const top = Math.min(last, bottom + bookings.summedAtOnce)
+    for (const { wallet, ...row } of yield* select.all(wallets, bottom, top)) {
+      const pool = wallet.slice(wallet.lastIndexOf(':') + 1) as Pool
+      const sum = { ...row, pool, at: Number(row.at), entries: Number(row.entries) }
+      if (sum.at >= to) later = plus(later, changeOf(sum))
+      else if (sum.at >= from) {
+        during = plus(during, changeOf(sum))
+        sums.push(sum)
+      }
+    }
+    bottom = top
+  }
+  const now = rows.reduce((sum, { posted, debt }) => plus(sum, { credit: posted, owed: debt }), nothing)
+  const closing = less(now, later)
+  return { sums, opening: less(closing, during), closing }
+}
+
+/** The first number of what is at or after `from`. Times never decrease along the numbers, so a binary search works. */
+function* numberSince(
+  { from: find }: Bookings,
+  { account, from }: Pick<StatementQuery, 'account' | 'from'>,
+  last: number,
+): Work<number> {
+  let [low, high] = [1, last + 1]
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    const found = yield* find(account, middle)
+    if (found && found.at < from) low = Number(found.number) + 1
+    else high = middle
+  }
+  return low
+}
+
+const statementsByBookings = new WeakMap<Bookings, ReturnType<typeof makeStatements>>()
+
+function statementsOf(bookings: Bookings): ReturnType<typeof makeStatements> {
+  const made = statementsByBookings.get(bookings) ?? makeStatements(bookings)
+  statementsByBookings.set(bookings, made)
+  return made
+}
+
+function makeStatements(bookings: Bookings) {
+  return {
+    // One statement, and so one snapshot, whatever other processes write.
+    standing: sql<StandingRow>(
+      `SELECT (${bookings.last}) AS last, posted, debt FROM wallet WHERE wallet.account = ?`,
+    ),
+    sums: sql<SumRow>(selectSums(bookings)),
+  }
+}
+
 const stepsPerPage = 40
 const entriesPerStep = 1_000
 
@@ -78,18 +166,20 @@ interface StandingRow {
   readonly debt: bigint
 }
 
+type Beside = (query: StatementQuery, signal?: AbortSignal) => Promise<StatementSums>
+
 export class SqlStatements implements StatementReader {
   readonly #tables: Tables
   readonly #bookings: Bookings
   readonly #standing: Statement<StandingRow>
+  readonly #beside: Beside | undefined
 
-  constructor(tables: Tables, bookings: Bookings) {
+  /** `beside` adds up what is long; the database itself, if left out. */
+  constructor(tables: Tables, bookings: Bookings, beside?: Beside) {
     this.#tables = tables
     this.#bookings = bookings
-    // One statement, and so one snapshot, whatever other processes write.
-    this.#standing = sql<StandingRow>(
-      `SELECT (${bookings.last}) AS last, posted, debt FROM wallet WHERE wallet.account = ?`,
-    )
+    this.#standing = statementsOf(bookings).standing
+    this.#beside = beside
   }
 
   async page(account: string, limit: number, before?: number, since?: number): Promise<StatementPage> {
@@ -107,20 +197,22 @@ export class SqlStatements implements StatementReader {
     return cut(entries, limit)
   }
 
-  /** Times never decrease along the numbers, so a binary search works. */
   firstSince(account: string, at: number): Awaitable<number> {
-    const { from } = this.#bookings
-    const standing = this.#standing
+    const [bookings, standing] = [this.#bookings, this.#standing]
     return this.#tables.do(function* (): Work<number> {
-      let [low, high] = [1, Number((yield* standing.first(account))?.last ?? 0n) + 1]
-      while (low < high) {
-        const middle = Math.floor((low + high) / 2)
-        const found = yield* from(account, middle)
-        if (found && found.at < at) low = Number(found.number) + 1
-        else high = middle
-      }
-      return low
+      const last = Number((yield* standing.first(account))?.last ?? 0n)
+      return yield* numberSince(bookings, { account, from: at }, last)
     })
+  }
+
+  async sums(query: StatementQuery, signal?: AbortSignal): Promise<StatementSums> {
+    const { account, from } = query
+    const bookings = this.#bookings
+    if (this.#beside) {
+      const numbers = (await this.#last(account)) - (await this.firstSince(account, from))
+      if (numbers > rowsOfSmall) return this.#beside(query, signal)
+    }
+    return this.#tables.reads(() => sumsOf(bookings, query), signal)
   }
 
   async span(

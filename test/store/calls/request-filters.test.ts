@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Tags, tagsOf, tagsText } from '../../../src/conversation/tags.ts'
 import type { RequestLogRow, RequestQuery } from '../../../src/observe/call-log.ts'
+import type { TopUpFilter } from '../../../src/payments/top-up.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { moveToPostgres } from '../../../src/store/move.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'
@@ -13,6 +14,7 @@ import { openDatabase, SqliteTables } from '../../../src/store/sqlite/database/s
 import { callsByUpstreamId } from '../../../src/store/sqlite/ledger/calls.ts'
 import type { Tables } from '../../../src/store/sql/work.ts'
 import { SqlFinder } from '../../../src/store/sql/search.ts'
+import { SqlPayments } from '../../../src/store/sql/top-ups.ts'
 import { noon } from '../../credits/support.ts'
 import { describeOnPostgres, freshDatabase } from '../../support/postgres.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
@@ -180,11 +182,14 @@ function watched(): { readonly database: Database; readonly asked: Set<string> }
 
 /** How a statement reads tables: `SEARCH` begins at a place of an index, `SCAN` reads all of it. */
 function readsOf(sql: string): string[] {
+  return planOf(sql).filter((detail) => /^(SEARCH|SCAN)/.test(detail))
+}
+
+function planOf(sql: string): string[] {
   return database
     .query<{ detail: string }, []>(`EXPLAIN QUERY PLAN ${sql}`)
     .all()
     .map(({ detail }) => detail)
-    .filter((detail) => /^(SEARCH|SCAN)/.test(detail))
 }
 
 /** What is read as a whole, but for the rows that a statement has just found, and lists that it was given. */
@@ -216,6 +221,20 @@ describe('every answer begins at a place of an index', () => {
     const reads = [...asked].flatMap(readsOf)
     expect(reads.filter((read) => read.startsWith('SCAN') && !harmless.test(read))).toEqual([])
     expect(reads.some((read) => /USING (COVERING )?INDEX|PRIMARY KEY/.test(read))).toBe(true)
+  })
+
+  test.each<TopUpFilter>([
+    {},
+    { state: 'failed' },
+    { processor: 'stripe' },
+    { problem: true },
+    { from: noon - 1, until: noon },
+  ])('top-ups, in their order: %j', async (filter) => {
+    const { database: seen, asked } = watched()
+    await new SqlPayments(new SqliteTables(seen)).listTopUps(null, 50, null, filter)
+    expect(asked.size).toBe(1)
+    const plan = [...asked].flatMap(planOf)
+    expect(plan).toEqual([expect.stringMatching(/^(SEARCH|SCAN) top_up USING INDEX /)])
   })
 
   test('a search', async () => {

@@ -1,7 +1,7 @@
 // Statements and reports say the same of the same bookings, whichever database has them.
 
 import { expect, test } from 'bun:test'
-import type { StatementEntry } from '../../../src/credits/ledger/monthly.ts'
+import { MonthlySums, type StatementEntry } from '../../../src/credits/ledger/monthly.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { day, grantOf, holdOf, noon, servedBySim, settleOf } from '../../credits/support.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'
@@ -95,6 +95,28 @@ describeOnBoth('statements', (open) => {
       closing: { credit: usd(1), owed: 0n },
       kinds: [],
     })
+    for (const [account, from] of [
+      ['anna', midnight],
+      ['anna', midnight - day],
+      ['anna', midnight - 2 * day],
+      ['bert', midnight],
+      ['nobody', midnight],
+    ] as const) {
+      const to = from + day
+      const [lines, sums] = [new MonthlySums(), new MonthlySums()]
+      const span = await statements.span(account, { from, to }, (entry) => lines.add(entry))
+      const { sums: added, ...between } = await statements.sums({ account, from, to })
+      for (const sum of added) sums.add(sum)
+      expect(between).toEqual(span)
+      expect(sums.days).toEqual(lines.days)
+    }
+    const { sums } = await statements.sums({ account: 'anna', from: midnight - day, to: midnight })
+    expect(sums.map(({ kind, pool, entries, source }) => ({ kind, pool, entries, source }))).toEqual([
+      { kind: 'grant', pool: 'purchased', entries: 1, source: 'g' },
+      { kind: 'grant', pool: 'daily', entries: 1, source: 'daily:anna:2026-11-21' },
+      { kind: 'settle', pool: 'purchased', entries: 3, source: null },
+      { kind: 'settle', pool: 'daily', entries: 1, source: null },
+    ])
     const before = await statements.firstSince('anna', midnight)
     expect(kindsOf((await statements.page('anna', 9, before)).entries)).toHaveLength(6)
     expect(kindsOf((await statements.page('anna', 9, undefined, midnight)).entries)).toHaveLength(2)
