@@ -19,7 +19,8 @@ export interface Provisioned {
 
 export interface ProvisioningStore {
   /**
-   * Changes of one account or group, one at a time at all gateways together: what `act` has read of it is so until it ends.
+   * Changes of one account or group, or of a name that one is to have, one at a time at all gateways together: what `act`
+   * has read of it is so until it ends.
    * Rejects with `overloaded` where another one takes long, or `store_unavailable`.
    */
   changeAlone<T>(id: string, act: () => Promise<T>): Promise<T>

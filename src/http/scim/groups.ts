@@ -48,11 +48,24 @@ function memberIds(value: unknown): string[] {
   })
 }
 
+interface WantedGroup {
+  readonly name: string
+  readonly externalId: string | null
+  readonly members: readonly string[]
+}
+
 export async function createScimGroup(acting: ScimActing, resource: Resource): Promise<Group> {
-  const { parts } = acting
   const name = displayNameIn(resource)
   const externalId = externalIdIn(resource)
   const members = memberIds(valueOf(resource, 'members'))
+  const create = () => createWanted(acting, { name, externalId, members })
+  if (externalId === null) return create()
+  // A directory that has waited too long asks again, maybe another gateway: it makes one group.
+  return acting.parts.provisioning.changeAlone(`group ${externalId}`, create)
+}
+
+async function createWanted(acting: ScimActing, { name, externalId, members }: WantedGroup): Promise<Group> {
+  const { parts } = acting
   if (externalId !== null && (await parts.provisioning.byExternalId(externalId, 'group')))
     throw new ScimFault(409, 'A group with this externalId is there already.', 'uniqueness')
   // Before anything is made: a member that is not there makes no half of a group.

@@ -89,9 +89,15 @@ export async function accountOf({ accounts }: Pick<HttpParts, 'accounts'>, id: s
   return account
 }
 
-export async function createUser(acting: ScimActing, resource: Resource): Promise<Account> {
-  const { parts } = acting
+export function createUser(acting: ScimActing, resource: Resource): Promise<Account> {
   const wanted = userIn(resource)
+  // A directory that has waited too long asks again, maybe another gateway: it makes one user.
+  const name = `user ${wanted.userName.toLowerCase()}`
+  return acting.parts.provisioning.changeAlone(name, () => createWanted(acting, wanted))
+}
+
+async function createWanted(acting: ScimActing, wanted: WantedUser): Promise<Account> {
+  const { parts } = acting
   if ((await namedUser(parts, wanted.userName)) || (await parts.accounts.findAccount(wanted.address)))
     throw takenFault()
   const { id } = await openAccount(acting, { email: wanted.address })

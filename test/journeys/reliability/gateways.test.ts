@@ -154,7 +154,7 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
     for (const _ of [one, two]) expect((await browser.session()).account).toBeNull()
   })
 
-  test('of changes by a directory to one version of an account one is made, whichever gateway is asked', async () => {
+  test('of changes by a directory to one version of an account one is made, whichever gateway is asked, and of one name one group', async () => {
     const operator = ['--account', 'owner@localhost', '--scope', 'scim']
     const { key } = await runJson<{ key: string }>(one, 'keys', 'create', '--management', ...operator)
     const scim = (weir: ServedWeir, method: string, path: string, body: object, version?: string) =>
@@ -177,6 +177,16 @@ alarms: { webhook: { url: "${webhook.url.href}" }, every_ms: 100, account_month_
       const answers = await Promise.all([change(one, {}), change(two, {}), change(one, { nickName: 'V' })])
       expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412])
       version = answers.find(({ status }) => status === 200)!.headers.get('etag')!
+    }
+    const create = (weir: ServedWeir, path: string, body: object) => scim(weir, 'POST', path, body)
+    const group = { displayName: 'River', externalId: 'ext-river' }
+    const user = (address: string) => ({ userName: 'walter', emails: [{ value: address }] })
+    for (const made of [
+      [create(one, 'Groups', group), create(two, 'Groups', group), create(one, 'Groups', group)],
+      [create(one, 'Users', user('w@example.org')), create(two, 'Users', user('walter@example.org'))],
+    ]) {
+      const statuses = (await Promise.all(made)).map(({ status }) => status).toSorted()
+      expect(statuses).toEqual([201, ...made.slice(1).map(() => 409)])
     }
   })
 
