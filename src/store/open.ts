@@ -3,7 +3,7 @@
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
-import { defaultGroupLimits, type GroupLimits, LogSync } from './commits/durability.ts'
+import { defaultGroupLimits, type GroupLimits, LogSync, noDisk } from './commits/durability.ts'
 import { clockMessage, defaultClockBackMs, type SpillRecord } from './ledger-core.ts'
 import {
   Anchors,
@@ -183,7 +183,8 @@ function storeOver(
   )
   const requestLog = new SqliteRequestLog(database, usage, () => void ledger.group.probe(() => undefined))
   // A command of the command line waits for its own sync. So does a server where this was not proven.
-  const log = serveAs !== undefined && process.platform === 'linux' ? new LogSync(path) : undefined
+  const syncs = serveAs !== undefined && process.platform === 'linux'
+  const log = dataDir === undefined ? noDisk : syncs ? new LogSync(path) : undefined
   const ledger: SqliteLedger = new SqliteLedger({
     database,
     path,

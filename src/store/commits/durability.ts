@@ -3,6 +3,7 @@
 // committed while a sync is under way shares the next one.
 
 import {
+  access,
   accessSync,
   closeSync,
   existsSync,
@@ -435,6 +436,15 @@ export class LogSync {
     if (this.#opened !== undefined) closeSync(this.#opened)
     this.#opened = undefined
   }
+}
+
+/**
+ * What a store in memory has for a disk. As with one, another thread is asked before anything is answered, and commands of
+ * other calls gather meanwhile: they take the same way as in a store that is kept.
+ */
+export const noDisk: Pick<LogSync, 'sync' | 'close'> = {
+  sync: () => new Promise((resolve) => access('.', () => resolve())),
+  close: () => undefined,
 }
 
 // Finds a database file that has lost its end, before anything is read from it or written to it.
