@@ -197,7 +197,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
           </svg>
         </button>
         <Logo src={brand.logo} />
-        <span className="flex-1 font-semibold">{here ? t(here.name) : brand.name}</span>
+        <span className="min-w-0 flex-1 truncate font-semibold">{here ? t(here.name) : brand.name}</span>
         <FindButton onFind={() => setFinding(true)} />
       </header>
       <div
@@ -213,7 +213,11 @@ export function Shell({ session, children }: { session: SessionView; children: R
         }`}
       >
         <div className={`mb-3 flex items-center gap-1 ${folded ? 'flex-col' : ''}`}>
-          <Link href="/" aria-label={brand.name} className="flex flex-1 items-center gap-2.5 px-2 pt-1">
+          <Link
+            href="/"
+            aria-label={brand.name}
+            className="flex min-w-0 flex-1 items-center gap-2.5 px-2 pt-1"
+          >
             <Logo src={brand.logo} />
             {!folded && <span className="truncate text-base font-semibold tracking-tight">{brand.name}</span>}
           </Link>

@@ -47,11 +47,11 @@ interface CsvRow {
 
 /**
  * The rows of a file, empty lines left out; cells are trimmed. Its separator is the first of comma, semicolon and tab
- * that its first line has. Throws `SyntaxError` with the line of a quote that does not end.
+ * that its first line with anything in it has. Throws `SyntaxError` with the line of a quote that does not end.
  */
 export function parseCsv(text: string): CsvRow[] {
   const whole = text.replace(/^\uFEFF/, '')
-  const [heading = ''] = whole.split(/\r?\n/, 1)
+  const [heading = ''] = whole.replace(/^[\r\n]+/, '').split(/\r?\n/, 1)
   const separator = [',', ';', '\t'].find((each) => heading.includes(each)) ?? ','
   const rows: CsvRow[] = []
   let [at, line] = [0, 1]

@@ -66,6 +66,10 @@ test('everything that is wrong is said at once with its line, and nobody is invi
   expect((await invite('address,salary\na@example.org,1')).stderr).toContain('not "salary"')
   expect((await invite('name\nAnna')).code).toBe(1)
   expect((await invite('address\n')).stderr).toContain('it names nobody')
+  // Without a heading, as a table is pasted: the columns stand in their order.
+  expect((await invite('\nanna@example.org\tAnna\nb@example.org\tB\tNowhere\tmember\t5')).stderr).toContain(
+    'line 3: there is no group "Nowhere"',
+  )
 })
 
 test('people get accounts, groups and allowances, and a link; a second time only what is new', async () => {

@@ -40,6 +40,12 @@ describe.skipIf(browserPath === null)('a brand', () => {
     const image = page.locator('aside img')
     expect(await image.evaluate((img: HTMLImageElement) => img.naturalWidth)).toBeGreaterThan(0)
 
+    // A long name takes no room from the buttons beside it.
+    const right = (name: string) =>
+      page.getByRole('button', { name }).evaluate((button) => button.getBoundingClientRect().right)
+    const menu = await page.locator('aside').evaluate((aside) => aside.getBoundingClientRect().right)
+    expect(await right('Fold the menu')).toBeLessThan(menu)
+
     await page.goto('/console/credits/top-up')
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByRole('heading', { name: /^Simulated payment of ₹/ }).waitFor()

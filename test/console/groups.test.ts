@@ -1,59 +1,108 @@
 // An operator makes a group, gives it a budget and credit, and adds a member, who makes a key in it.
 
 import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { post, runJson } from '../support/call-gateway.ts'
 import { browserPath } from '../support/browser.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
 import { accessibilityFaults, clean, seen } from './visitor.ts'
+import { Walk } from './walk.ts'
 
 describe.skipIf(browserPath === null)('groups in the console', () => {
   const console = openedConsole()
+  const shots = process.env['SHOTS']
+  const shoot = async (page: Page, name: string) => {
+    if (shots !== undefined) await page.screenshot({ path: `${shots}/groups-${name}.png` })
+  }
 
-  test('are made by an operator, with a budget, credit and members, whose keys spend within it', async () => {
+  test('an operator makes one with a budget and credit and invites people into it, who make its keys', async () => {
     const { weir } = console
-    expect((await weir.command('accounts', 'create', '--email', 'gita@example.org')).code).toBe(0)
     const operator = await console.visit()
     const { page } = operator
     await console.enter(page)
-    await page.goto('/console/operator/groups')
-    await page.getByText('There are no groups.').waitFor()
-    await page.getByRole('button', { name: 'Make a group' }).click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByLabel('Name').fill('Water board')
-    await dialog.getByLabel('Budget, US dollars').fill('0.0002')
-    await dialog.getByLabel('Time zone').fill('Asia/Kolkata')
-    const faults = [...(await accessibilityFaults(page))]
-    await dialog.getByRole('button', { name: 'Make the group' }).click()
-    await page.getByRole('link', { name: 'Water board' }).click()
+    const faults: string[] = []
+
+    await page.goto('/console/operator')
+    await page.getByRole('link', { name: 'Groups', exact: true }).waitFor()
+    const making = await Walk.from(page, 'operator: a group with a budget and credit')
+    await making.click(page.getByRole('link', { name: 'Groups', exact: true }))
+    await page.getByText('There are no groups.').waitFor()
+    await making.click(page.getByRole('button', { name: 'Make a group' }))
+    await making.type(dialog.getByLabel('Name'), 'Water board')
+    await making.type(dialog.getByLabel('Budget, US dollars'), '0.0002')
+    await making.type(dialog.getByLabel('Time zone'), 'Asia/Kolkata')
+    faults.push(...(await accessibilityFaults(page)))
+    await making.click(dialog.getByRole('button', { name: 'Make the group' }))
+    await making.click(page.getByRole('link', { name: 'Water board' }))
     await page.getByRole('heading', { level: 1, name: 'Water board' }).waitFor()
     await page.getByText('It has no members.').waitFor()
-    await page.getByRole('button', { name: 'Add a member' }).click()
-    await dialog.getByLabel('E-mail').fill('gita@example.org')
-    await dialog.getByRole('button', { name: 'Add' }).click()
-    await page.getByRole('link', { name: 'gita@example.org' }).waitFor()
-    await page.getByRole('button', { name: 'Grant credit' }).click()
-    await dialog.getByLabel('Amount, US dollars').fill('3')
-    await dialog.getByRole('button', { name: 'Grant' }).click()
-    await page.getByText('$3.00').waitFor()
     const address = new URL(page.url()).pathname.replace('/console/', '')
+    await making.click(page.getByRole('button', { name: 'Grant credit' }))
+    await making.type(dialog.getByLabel('Amount, US dollars'), '3')
+    await making.click(dialog.getByRole('button', { name: 'Grant' }))
+    await page.getByText('$3.00').waitFor()
+    expect(await making.end()).toEqual({ clicks: 6, entries: 4, pages: 2 })
+
+    // A list as it is pasted from a spreadsheet; what is wrong with it is said with its line, and nobody is invited.
+    const inviting = await Walk.from(page, 'operator: people invited from a list')
+    await inviting.click(page.getByRole('link', { name: 'Accounts', exact: true }))
+    await inviting.click(page.getByRole('button', { name: 'Invite', exact: true }))
+    await inviting.click(dialog.getByRole('button', { name: 'Several people, from a list' }))
+    const list = dialog.getByLabel('The list')
+    const send = dialog.getByRole('button', { name: 'Invite', exact: true })
+    await inviting.type(list, 'gita@example.org\tGita\tWater boards')
+    await inviting.click(send)
+    await dialog.getByRole('alert').getByText('line 1: there is no group "Water boards"').waitFor()
+    faults.push(...(await accessibilityFaults(page)))
+    await shoot(page, 'list')
+    await inviting.type(
+      list,
+      'gita@example.org\tGita\tWater board\nhari@example.org\tHari\tWater board\tadmin\t5',
+    )
+    await inviting.click(send)
+    await dialog.getByText('hari@example.org').waitFor()
+    faults.push(...(await accessibilityFaults(page)))
+    await shoot(page, 'invited')
+    const download = page.waitForEvent('download')
+    await inviting.click(dialog.getByRole('button', { name: 'Save as CSV' }))
+    const saved = await Bun.file((await (await download).path())!).text()
+    await inviting.click(dialog.getByRole('button', { name: 'Done' }))
+    await page.getByRole('link', { name: 'hari@example.org' }).waitFor()
+    expect(await inviting.end()).toEqual({ clicks: 7, entries: 2, pages: 1 })
+    const links = saved
+      .trim()
+      .split('\r\n')
+      .slice(1)
+      .map((line) => line.split(','))
+    expect(links.map(([email, name]) => `${email} ${name}`)).toEqual([
+      'gita@example.org Gita',
+      'hari@example.org Hari',
+    ])
 
     const member = await console.visit()
-    await console.enter(member.page, 'gita@example.org')
-    await member.page.goto('/console/keys')
-    await member.page.getByRole('button', { name: 'Create a key' }).first().click()
-    const making = member.page.getByRole('dialog')
-    await making.getByLabel('Name').fill('pump')
-    await making.getByLabel('Group').selectOption({ index: 1 })
-    await making.getByRole('button', { name: 'Create the key' }).click()
-    await member.page.getByRole('heading', { name: 'Your new key' }).waitFor()
-    const key = (await making.locator('code, pre').allInnerTexts()).find((text) =>
-      text.startsWith('sk-weir-'),
-    )!
+    const form = member.page.getByRole('dialog')
+    await member.page.goto(links[0]![2]!)
+    await member.page.getByRole('heading', { name: 'Welcome' }).waitFor()
+    const calling = await Walk.from(member.page, 'member: a key of the group and a first call')
+    await calling.click(member.page.getByRole('link', { name: 'Not now' }))
+    await calling.click(member.page.getByRole('link', { name: 'Keys', exact: true }))
+    await calling.click(member.page.getByRole('button', { name: 'Create a key' }).first())
+    await calling.type(form.getByLabel('Name'), 'pump')
+    await calling.choose(form.getByLabel('Group'), 1)
+    faults.push(...(await accessibilityFaults(member.page)))
+    await calling.click(form.getByRole('button', { name: 'Create the key' }))
+    const key = await member.page.getByTestId('key').innerText()
     const chat = { model: 'sim/echo', max_tokens: 20, messages: [{ role: 'user', content: 'How deep?' }] }
-    expect((await post(weir, chat, { key: key.trim() })).status).toBe(200)
+    const answer = await post(weir, chat, { key: key.trim() })
+    expect(answer.status).toBe(200)
+    await member.page.getByText('The first call has arrived: sim/echo').waitFor()
+    await calling.click(member.page.getByRole('button', { name: 'I have stored the key' }))
+    expect(await calling.end()).toEqual({ clicks: 7, entries: 1, pages: 2 })
+    await shoot(member.page, 'member')
 
-    await page.reload()
+    await page.goto(`/console/${address}`)
     await page.getByRole('meter', { name: 'Spent of the budget' }).waitFor()
     faults.push(...(await faultsOf(page, address)), ...(await faultsOf(page, 'operator/groups')))
     expect({ faults, ...seen(operator) }).toEqual({ faults: [], ...clean })

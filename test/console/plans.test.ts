@@ -8,7 +8,9 @@ import { browserPath } from '../support/browser.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
-import { clean, seen } from './visitor.ts'
+import { hi } from '../../src/console/strings/hi.ts'
+import { accessibilityFaults, clean, seen } from './visitor.ts'
+import { Walk } from './walk.ts'
 
 let razorpay: FakeRazorpay
 beforeAll(() => {
@@ -17,6 +19,7 @@ beforeAll(() => {
 afterAll(() => razorpay.stop())
 
 const settings = () => `local_servers: { discover: false }
+brand: { name: Brook & Sons, colors: { accent: "#7a1fa2", accent_dark: "#e0a0ff" }, support: help@brook.example }
 payments:
   ${fx}
   plans:
@@ -120,6 +123,61 @@ describe.skipIf(browserPath === null)('plans', () => {
     ])
     await sound(console.weir)
   }, 90_000)
+
+  test('a customer of a reseller buys one in Hindi, in rupees, under its name', async () => {
+    const { weir } = console
+    const made = await weir.command('accounts', 'invite', '--email', 'deepa@example.org', '--json')
+    const visit = await console.visit({ locale: 'hi-IN' })
+    const { context, page } = visit
+    await page.route(`${new URL(razorpay.baseUrl).origin}/**`, (route) =>
+      route.fulfill({ contentType: 'text/html', body: '<title>Razorpay</title><h1>Pay here</h1>' }),
+    )
+    await page.goto((JSON.parse(made.stdout) as { url: string }).url)
+    await page.getByRole('heading', { name: hi['Welcome']! }).waitFor()
+    await page.getByText('Brook & Sons', { exact: true }).waitFor()
+
+    const menu = page.getByRole('navigation')
+    const buying = await Walk.from(page, 'customer of a reseller: a plan, in Hindi')
+    await buying.click(page.getByRole('link', { name: hi['Not now']! }))
+    await buying.click(menu.getByRole('link', { name: hi['Credits']!, exact: true }))
+    await buying.click(page.getByRole('link', { name: hi['Plans']!, exact: true }))
+    const basic = page.getByRole('listitem').filter({ hasText: 'For a chat now and then' })
+    await basic.getByText('₹499').first().waitFor()
+    const faults = [...(await accessibilityFaults(page))]
+    await shoot(page, 'hindi')
+    await buying.click(basic.getByRole('button'))
+    await page.getByRole('heading', { name: 'Pay here' }).waitFor()
+    // On a page of the processor, the console is gone: its history begins anew behind that.
+    const link = [...razorpay.links.values()].at(-1)!
+    const payment = razorpay.pay(link.id)
+    expect((await deliver(weir, razorpay.paid(payment))).status).toBe(200)
+    await page.goto(`/console/credits/top-ups/${link.reference}`)
+    await page
+      .getByRole('status')
+      .getByText(/^Basic, /)
+      .waitFor()
+    faults.push(...(await accessibilityFaults(page)))
+    await shoot(page, 'hindi-paid')
+    await buying.click(menu.getByRole('link', { name: hi['Credits']!, exact: true }))
+    await buying.click(page.getByRole('link', { name: hi['Plans']!, exact: true }))
+    const own = page.getByRole('listitem').filter({ hasText: hi['running']! })
+    await own.getByText('Basic').waitFor()
+    expect(await own.innerText()).toMatch(/जन॰|फ़र॰|मार्च|अप्रैल|मई|जून|जुल॰|अग॰|सित॰|अक्तू॰|नव॰|दिस॰/)
+    await shoot(page, 'hindi-own')
+    expect(await buying.end()).toEqual({ clicks: 6, entries: 0, pages: 7 })
+    // Nothing of its pages is English but the names that the reseller has given.
+    const words = await page.locator('main').innerText()
+    expect(
+      words
+        .match(/[A-Za-z]{3,}/g)
+        ?.filter(
+          (word) => !/^(Basic|Pro|INR|EUR|Razorpay|For|chat|now|and|then|sim|premium|API|USD)$/.test(word),
+        ) ?? [],
+    ).toEqual([])
+    expect(faults).toEqual([])
+    expect(seen(visit).complaints).toEqual([])
+    await context.close()
+  }, 60_000)
 
   test.skipIf(shots === undefined)(
     'as they look',

@@ -16,16 +16,19 @@ export interface Visitor {
 export interface VisitorOptions {
   readonly theme?: 'light' | 'dark'
   readonly width?: number
+  /** The first language of the browser, such as hi-IN. */
+  readonly locale?: string
 }
 
 /** A context of its own: no cookie of another visitor. `origin` is the gateway's, by the name localhost. */
 export async function visitor(
   browser: Browser,
   origin: string,
-  { theme = 'light', width = 1280 }: VisitorOptions = {},
+  { theme = 'light', width = 1280, locale }: VisitorOptions = {},
 ): Promise<Visitor> {
   const context = await browser.newContext({
     baseURL: origin,
+    ...(locale === undefined ? {} : { locale }),
     colorScheme: theme,
     viewport: { width, height: 860 },
     // Every frame of a pulse or a transition is a frame of work, a sixth of all that the browser does here.

@@ -36,9 +36,9 @@ export class Walk {
   }
 
   /** A choice from a list is two clicks: the list, and what is chosen. */
-  async choose(list: Locator, label: string): Promise<void> {
+  async choose(list: Locator, index: number): Promise<void> {
     this.#clicks += 2
-    await list.selectOption({ label })
+    await list.selectOption({ index })
   }
 
   async type(field: Locator, text: string): Promise<void> {

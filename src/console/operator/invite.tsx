@@ -55,20 +55,10 @@ export function Invite({ onClose }: { onClose: () => void }) {
   )
 }
 
-const columnsOfList = ['address', 'name', 'group', 'role', 'allowance']
-
-/** A list that begins with an address gets a heading. */
-function listOf(pasted: string): string {
-  const [first = ''] = pasted.trimStart().split('\n', 1)
-  if (!first.includes('@')) return pasted
-  const separator = [',', ';', '\t'].find((each) => first.includes(each)) ?? ','
-  return `${columnsOfList.join(separator)}\n${pasted.trimStart()}`
-}
-
 function InviteMany({ onClose }: { onClose: () => void }) {
   const [invited, setInvited] = useState<readonly InvitedView[] | null>(null)
   const invite = async (given: FormData) => {
-    const csv = listOf(textOf(given, 'list') ?? '')
+    const csv = textOf(given, 'list') ?? ''
     const { data } = await elevate(() =>
       call<{ data: readonly InvitedView[] }>('POST', 'admin/invitations/list', { csv }),
     )

@@ -12,10 +12,7 @@ import { canUsePasskeys, passkeyProof, PasswordField } from './credentials.tsx'
 export function SignedOut({ session }: { session: SessionView }) {
   return (
     <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
-      <div className="mb-6 flex items-center gap-2.5">
-        <Logo src={session.brand.logo} />
-        <span className="text-lg font-semibold tracking-tight">{session.brand.name}</span>
-      </div>
+      <BrandHead session={session} />
       <Switch>
         <Route path="/create-account">
           <CreateAccount session={session} />
@@ -30,6 +27,15 @@ export function SignedOut({ session }: { session: SessionView }) {
       </Switch>
       <BrandLinks brand={session.brand} />
     </main>
+  )
+}
+
+function BrandHead({ session: { brand } }: { session: SessionView }) {
+  return (
+    <div className="mb-6 flex items-center gap-2.5">
+      <Logo src={brand.logo} />
+      <span className="text-lg font-semibold tracking-tight">{brand.name}</span>
+    </div>
   )
 }
 
@@ -413,6 +419,7 @@ export function Welcome({ session }: { session: SessionView }) {
   }
   return (
     <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
+      <BrandHead session={session} />
       <Panel title={t('Welcome')}>
         <p className="mb-4 text-muted">
           {t('You are signed in as {email}. Choose a password, so that you can come back without a link.', {
@@ -433,6 +440,7 @@ export function Welcome({ session }: { session: SessionView }) {
           </Link>
         </form>
       </Panel>
+      <BrandLinks brand={session.brand} />
     </main>
   )
 }

@@ -136,7 +136,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   const id = metadata['request_id']
   return (
     <div role="alert" className="rounded-md bg-bad-soft px-3 py-2">
-      <p>{message}</p>
+      <p className="break-words whitespace-pre-line">{message}</p>
       <p className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px]">
         {status > 0 ? (
           <a

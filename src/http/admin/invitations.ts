@@ -36,7 +36,7 @@ export const listBody = z.strictObject({
     .max(200_000)
     .optional()
     .describe(
-      'The list as `weir accounts invite --file` takes it: a heading with `address`, and `name`, `group`, `role`, `allowance` where wanted.',
+      'The list as `weir accounts invite --file` takes it: a heading with `address`, and `name`, `group`, `role`, `allowance` where wanted; or no heading, and these in this order.',
     ),
   people: z
     .array(
@@ -86,8 +86,13 @@ export function readList(text: string, name: string): PersonRow[] {
   } catch (error) {
     throw invalid(`${name} cannot be read: ${(error as Error).message}`)
   }
-  const [heading, ...rest] = rows
-  const columns = (heading?.cells ?? []).map((cell) => cell.toLowerCase())
+  // A list that begins with an address has no heading: its columns are in the order of `headings`.
+  const hasHeading = !(rows[0]?.cells[0] ?? '').includes('@')
+  const heading = hasHeading ? rows[0] : undefined
+  const rest = hasHeading ? rows.slice(1) : rows
+  const columns = hasHeading
+    ? (heading?.cells ?? []).map((cell) => cell.toLowerCase())
+    : Object.keys(headings)
   const names = Object.entries(headings) as [Column, readonly string[]][]
   const unknown = columns.filter((cell) => !names.some(([, spellings]) => spellings.includes(cell)))
   const place = (spellings: readonly string[]) => columns.findIndex((cell) => spellings.includes(cell))
