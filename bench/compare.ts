@@ -1,7 +1,7 @@
-// What a call costs two builds of Weir, in their processor time: `bun bench/compare.ts OLD NEW [--only CELL]`. Both run
-// beside each other and are driven in turns, so that whatever else the machine does strikes both alike; the figure is
-// the median of the rounds' ratios. Time of the processor is what to go by: a busy machine hardly changes it. How many
-// calls were answered in a second stands beside it.
+// What a call costs two builds of Weir, in their processor time: `bun bench/compare.ts OLD NEW [--rounds 8] [--seconds 2]
+// [--warm-up 16] [--only CELL]`. Both run beside each other and are driven in turns, so that whatever else the machine
+// does strikes both alike; the figure is the median of the rounds' ratios. Time of the processor is what to go by: a busy
+// machine hardly changes it. How many calls were answered in a second stands beside it.
 
 import { parseArgs } from 'node:util'
 import { startWeir } from '../test/support/run-weir.ts'
@@ -17,6 +17,7 @@ const { values: flags, positionals } = parseArgs({
     rounds: { type: 'string', default: '8' },
     only: { type: 'string', default: '' },
     seconds: { type: 'string', default: '2' },
+    'warm-up': { type: 'string', default: '16' },
   },
 })
 const [before, after] = positionals
@@ -68,8 +69,8 @@ const subjects = await Promise.all(
 
 /** Until the compiler has done most of its work. */
 const warmUpCalls = 16_000
-/** For cells of large calls, of which a second has few. */
-const warmUpSeconds = 16
+/** At most this long: of large calls a second has few, and of any on a busy machine. */
+const warmUpSeconds = Number(flags['warm-up'])
 
 /** How many calls were answered in that time, and what each took of the processor, in microseconds. */
 async function run(at: number, cell: (typeof cells)[number], forSeconds: number) {
