@@ -105,6 +105,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     const { page } = visit
     await enter(page, 'frame')
     await page.goto('/console')
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     const palette = page.getByRole('dialog', { name: 'Find' })
     const take = async (typed: string) => {
       await page.keyboard.press('Control+k')
