@@ -4,7 +4,7 @@
 // of the process: on a busy machine the clock measures what others do as well, and the minimum of many tells more.
 
 import { parseArgs } from 'node:util'
-import { simBackend } from '../src/tools/search/sim.ts'
+import { simBackend } from '../src/tools/search/open.ts'
 import { searchTool } from '../src/tools/search/search-tool.ts'
 import { webSearch } from '../test/support/conversation.ts'
 import { serveWeir } from '../test/support/serve-weir.ts'

@@ -255,7 +255,7 @@ describe('the house', () => {
         roomOf(from) === 'console' &&
         isOwn(to) &&
         roomOf(to) !== 'console' &&
-        to !== 'text/csv.ts' &&
+        to !== 'text/text.ts' &&
         !typeOnly,
     )
     expect(wrong).toEqual([])

@@ -3,12 +3,16 @@
 import { larger, type Pico } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors/errors.ts'
+import { editDistance } from '../text/text.ts'
+import { type ModelRoute, routeOf } from './route.ts'
 import {
   buildPrice,
   type CatalogRow,
   type Efforts,
   effortsOf,
+  freePrice,
   isFlash,
+  longestId,
   type Model,
   type ModelOverride,
   type Offer,
@@ -23,8 +27,6 @@ import {
   suggestion,
   type UnpricedModel,
 } from './row.ts'
-import { type ModelRoute, routeOf } from './route.ts'
-import { NearIds } from './near-ids.ts'
 
 interface PremiumRule {
   /** A model whose output costs at least this many picodollars per token is premium. */
@@ -485,4 +487,203 @@ function factsOf(model: Model): Facts {
     facts.set(model, known)
   }
   return known
+}
+
+// Suggestions for mistyped ids.
+
+/** How many ids get the costlier comparison, and the least similarity (0 to 1) for a suggestion. */
+const shortlist = 16
+const leastAlike = 0.4
+/** The least similarity by pairs of letters for that comparison. */
+const leastShared = 0.25
+/** What a name with two neighbouring letters swapped counts for beside those with pairs in common. */
+const swapScore = 0.8
+
+interface Candidate {
+  readonly id: string
+  readonly score: number
+}
+
+/** Ids, indexed by the pairs of letters in their names, since clients often repeat requests for unknown ids. */
+export class NearIds {
+  readonly #ids: readonly string[]
+  /** How many pairs each name has. */
+  readonly #pairs: readonly number[]
+  /** Which names contain a pair, by their places. */
+  readonly #containing = new Map<string, number[]>()
+  /** The places of each whole name, in lower case. */
+  readonly #named = new Map<string, number[]>()
+
+  constructor(ids: Iterable<string>) {
+    this.#ids = [...ids]
+    this.#pairs = this.#ids.map((id, at) => {
+      const name = nameIn(id).toLowerCase()
+      const pairs = pairsOf(name)
+      for (const pair of pairs) addPlace(this.#containing, pair, at)
+      addPlace(this.#named, name, at)
+      return pairs.length
+    })
+  }
+
+  /**
+   * The ids most like `wanted`, best first, at most `limit`, of those that `isKnown`. Work is bounded: pairs of letters
+   * are compared for every id, edit distance only for the best sixteen and for names in which two neighbouring letters
+   * are swapped, which may have no pair in common; a wanted id is cut at 200 characters.
+   */
+  nearest(wanted: string, isKnown: (id: string) => boolean = () => true, limit = 3): string[] {
+    const target = wanted.slice(0, longestId).toLowerCase()
+    if (target.trim() === '') return []
+    const wantedName = nameIn(target)
+    const found = new Map(this.#sharing(pairsOf(wantedName), isKnown).map(({ id, score }) => [id, score]))
+    for (const id of this.#idsOfSwaps(wantedName, isKnown))
+      found.set(id, Math.max(found.get(id) ?? 0, swapScore))
+    return [...found]
+      .map(([id, score]) => ({
+        id,
+        score: (score + likeness(wantedName, nameIn(id).toLowerCase())) / 2 + bonus(target, id),
+      }))
+      .filter(({ score }) => score >= leastAlike)
+      .toSorted(byScore)
+      .slice(0, limit)
+      .map(({ id }) => id)
+  }
+
+  /** The ids whose name is this one with two neighbouring letters swapped; at most sixteen. */
+  #idsOfSwaps(wanted: string, isKnown: (id: string) => boolean): readonly string[] {
+    const places = new Set<number>()
+    for (let at = 1; at < wanted.length; at++) {
+      const swapped = wanted.slice(0, at - 1) + wanted[at]! + wanted[at - 1]! + wanted.slice(at + 1)
+      for (const place of this.#named.get(swapped) ?? []) places.add(place)
+    }
+    const known: string[] = []
+    for (const place of places) {
+      const id = this.#ids[place]!
+      if (known.length < shortlist && isKnown(id)) known.push(id)
+    }
+    return known
+  }
+
+  /** The best by Dice's coefficient over pairs of letters: 1 for the same name, 0 for nothing in common. */
+  #sharing(wanted: readonly string[], isKnown: (id: string) => boolean): readonly Candidate[] {
+    const shared = new Uint16Array(this.#ids.length)
+    for (const pair of wanted) for (const at of this.#containing.get(pair) ?? []) shared[at]!++
+    const best: Candidate[] = []
+    for (let at = 0; at < shared.length; at++) {
+      if (shared[at] === 0) continue
+      const score = (2 * shared[at]!) / (this.#pairs[at]! + wanted.length)
+      const last = best.length === shortlist ? best[shortlist - 1]!.score : leastShared
+      if (score <= leastShared || score < last) continue
+      const candidate = { id: this.#ids[at]!, score }
+      if (!isKnown(candidate.id)) continue
+      let place = best.length
+      while (place > 0 && byScore(candidate, best[place - 1]!) < 0) place--
+      best.splice(place, 0, candidate)
+      if (best.length > shortlist) best.pop()
+    }
+    return best
+  }
+}
+
+function byScore(a: Candidate, b: Candidate): number {
+  return b.score - a.score || (a.id < b.id ? -1 : 1)
+}
+
+function nameIn(id: string): string {
+  return id.slice(id.indexOf('/') + 1)
+}
+
+/** The right name at the wrong provider is similar, the right name at the right provider, or nearly, more so. */
+function bonus(target: string, id: string): number {
+  const slash = target.indexOf('/')
+  if (slash <= 0) return 0
+  const alike = likeness(target.slice(0, slash), id.slice(0, id.indexOf('/')).toLowerCase())
+  return alike < leastAlike ? 0 : alike * 0.2
+}
+
+/** The pairs of neighbouring letters of a text; repeated pairs are numbered, so that each counts once. */
+function pairsOf(text: string): string[] {
+  const seen = new Map<string, number>()
+  const pairs: string[] = []
+  for (let at = 0; at < text.length - 1; at++) {
+    const pair = text.slice(at, at + 2)
+    const before = seen.get(pair) ?? 0
+    seen.set(pair, before + 1)
+    pairs.push(before === 0 ? pair : `${pair}${before}`)
+  }
+  return pairs
+}
+
+/** 1 minus the edit distance as a share of the longer text; a swap of neighbours is one edit. */
+function likeness(a: string, b: string): number {
+  return 1 - editDistance(a, b) / Math.max(a.length, b.length, 1)
+}
+
+function addPlace(places: Map<string, number[]>, text: string, at: number): void {
+  const known = places.get(text)
+  if (known) known.push(at)
+  else places.set(text, [at])
+}
+
+// Models that a server on this machine or in the next rack lists, in the shape of catalog rows.
+
+export interface ListedModel {
+  /** The name that the server knows it by. */
+  readonly name: string
+  /** Tokens of prompt and output together, where the server says. */
+  readonly contextLength?: number | undefined
+  /** Whether it turns texts into vectors, and does nothing else. */
+  readonly embeds: boolean
+}
+
+/** Longer names would make ids that no request may name. */
+const longestName = 150
+
+/**
+ * Their rows, free unless `price` says otherwise: their tokens are paid for with electricity. A name that is the path of
+ * a file becomes an id without it; where two become the same, the second gets a number.
+ */
+export function localModels(
+  provider: string,
+  models: readonly ListedModel[],
+  today: string,
+  price: PriceSpec = freePrice,
+): CatalogRow[] {
+  const taken = new Set<string>()
+  return models.flatMap(({ name, contextLength, embeds }): CatalogRow[] => {
+    const clean = freeName(cleanName(name), taken)
+    if (clean === '' || clean.length > longestName) return []
+    taken.add(clean)
+    return [
+      {
+        id: `${provider}/${clean}`,
+        ...(clean === name ? {} : { upstream: name }),
+        ...(contextLength === undefined ? {} : { context_length: contextLength }),
+        ...(embeds ? { input: ['text'], output: ['embeddings'], parameters: 'embeddings' } : {}),
+        price,
+        source: 'local server',
+        date: today,
+      },
+    ]
+  })
+}
+
+function freeName(name: string, taken: ReadonlySet<string>): string {
+  if (!taken.has(name)) return name
+  let number = 2
+  while (taken.has(`${name}-${number}`)) number++
+  return `${name}-${number}`
+}
+
+/** `/models/Qwen3-8B-Q4_K_M.gguf` → `Qwen3-8B-Q4_K_M`; names that are no paths stay as they are. */
+export function cleanName(name: string): string {
+  const isPath = /^(?:[\\/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/])/.test(name) || /\.gguf$/i.test(name)
+  return (isPath ? fileName(name) : name).replace(/[\s\p{C}]+/gu, '-')
+}
+
+function fileName(path: string): string {
+  // The cache of Hugging Face: models--Qwen--Qwen3-8B/snapshots/<commit>.
+  const cached = /models--([^\\/]+?)--([^\\/]+)/.exec(path)
+  if (cached && !/\.gguf$/i.test(path)) return `${cached[1]}/${cached[2]}`
+  const last = path.split(/[\\/]/).findLast((part) => part !== '') ?? ''
+  return last.replace(/\.gguf$/i, '').replace(/-\d{5}-of-\d{5}$/, '')
 }

@@ -6,10 +6,10 @@ import {
   CommandFailure,
   type Context,
   contextFor,
-  leaveFilesToOwner,
   exitCodes,
   type Invocation,
   type Io,
+  leaveFilesToOwner,
   visible,
 } from './context.ts'
 import { eventTypes } from '../notify/events.ts'

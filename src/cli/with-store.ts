@@ -6,7 +6,7 @@ import type { CatalogFile } from '../catalog/row.ts'
 import { type Account, heardWithinMs } from '../accounts/account.ts'
 import { storePlace } from '../config/config.ts'
 import { findGroupCalled, type Group } from '../accounts/group.ts'
-import { issueManagementKey } from '../accounts/management-key.ts'
+import { issueManagementKey } from '../accounts/key-leaks.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { OperatorActing } from '../http/console/route.ts'
 import type { Store } from '../store/store.ts'
@@ -20,7 +20,7 @@ export async function withStore<Result>(
   context: Context,
   work: (store: Store) => Result | Promise<Result>,
 ): Promise<Result> {
-  const { hasStoreIn } = await import('../store/place.ts')
+  const { hasStoreIn } = await import('../store/open.ts')
   const place = storePlace(context.config)
   if (await hasStoreIn(place, context.io.clock)) return withNewStore(context, work)
   throw new CommandFailure(
@@ -40,7 +40,7 @@ export function serverIn({ config }: Pick<Context, 'config'>): string | undefine
 /** The catalog file that gateways use: of the database that they share, else of the data directory. Rejects if an imported one is damaged. */
 export async function catalogFileIn(context: Context): Promise<CatalogFile> {
   const { catalogFileInUse, catalogFileShared } = await import('../serve/gateway/catalog.ts')
-  const { hasStoreIn } = await import('../store/place.ts')
+  const { hasStoreIn } = await import('../store/open.ts')
   const place = storePlace(context.config)
   if (place.server === undefined) return catalogFileInUse(place.dataDir)
   if (!(await hasStoreIn(place, context.io.clock))) return catalogFileShared({ revision: 0, file: null })
@@ -63,7 +63,7 @@ export async function withNewStore<Result>(
   context: Context,
   work: (store: Store) => Result | Promise<Result>,
 ): Promise<Result> {
-  const { openStoreIn } = await import('../store/place.ts')
+  const { openStoreIn } = await import('../store/open.ts')
   const { data_dir, ledger } = context.config
   let changed = false
   const store = await openStoreIn(storePlace(context.config), {

@@ -2,12 +2,12 @@
 // together with all others.
 
 import { loopFrom } from '../catalog/route.ts'
-import { nearest } from '../text/nearest.ts'
+import { nearest } from '../text/text.ts'
 import { isLoopback } from './accounts.ts'
 import { processorKeys } from './payments.ts'
 import { type Draft, isTree, type ConfigFault, type Path, printedOrigin, printPath } from './read/draft.ts'
 import type { KnownProvider } from './read/environment.ts'
-import { storeFault } from './store.ts'
+import { storeFault } from './schema.ts'
 import { settingAt, keysAt, replacedSettings, settings } from './settings.ts'
 import type { z } from 'zod'
 

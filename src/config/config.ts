@@ -23,11 +23,11 @@ import type { KeptSettings } from './read/kept.ts'
 
 export { renderFaults } from './check.ts'
 export { type ConfigInputs, type LoadedConfig, serviceFile } from './load.ts'
-export { reasonOf } from './read/secrets.ts'
+export { reasonOf } from './read/environment.ts'
 export type { Config } from './schema.ts'
 export { environmentName, type Setting, settingAt, settings } from './settings.ts'
-export { serverAt, storePlace } from './store.ts'
-export { renderSettings, secretsOf, type ShownSetting, shownSettings, showValue } from './show.ts'
+export { serverAt, storePlace } from './schema.ts'
+export { renderSettings, secretsOf, type ShownSetting, shownSettings, showValue } from './load.ts'
 
 /** The text of a file; undefined if there is none. Throws if it exists but cannot be read. */
 export function readTextFile(path: string): string | undefined {

@@ -1,12 +1,20 @@
 // Every setting with its default, its bounds and its description: the one schema that configuration is checked by,
 // that environment names are derived from, and that `config show` and the reference are made from.
 
+import { readFileSync } from 'node:fs'
+import { extname } from 'node:path'
 import { z } from 'zod'
 import { modelOverrideSchema, premiumOutputRate } from '../catalog/row.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
-import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
-import { brandSettings } from './brand.ts'
-import { accountSettings, creditSettings, keySettings, mailSettings, networkRange } from './accounts.ts'
+import { formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../credits/money.ts'
+import {
+  accountSettings,
+  creditSettings,
+  isLoopback,
+  keySettings,
+  mailSettings,
+  networkRange,
+} from './accounts.ts'
 import {
   baseUrl,
   day,
@@ -15,13 +23,17 @@ import {
   masterKey,
   milliseconds,
   note,
+  secret,
   section,
+  usdAmount,
+  usdText,
   whole,
 } from './fields.ts'
+import { paymentSettings, subscriptionSettings } from './payments.ts'
 import {
   hookSettings,
-  maskSettings,
   limitSettings,
+  maskSettings,
   mcpSettings,
   providerSchema,
   rateLimitSettings,
@@ -29,9 +41,339 @@ import {
   streamSettings,
   timeoutSettings,
 } from './serving.ts'
-import { alarmSettings, logExportSettings } from './operating.ts'
-import { storeSettings } from './store.ts'
-import { paymentSettings, subscriptionSettings } from './payments.ts'
+
+// Settings of the brand: whose gateway it is, as its customers see it.
+
+/** Type of an image by the end of its file's name. */
+const imageTypes: Readonly<Record<string, string>> = {
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.webp': 'image/webp',
+}
+const mostLogoBytes = 32 * 1024
+/** The console's panel in both themes, which colours of a brand stand on. */
+const panels = { light: [255, 255, 255], dark: [21, 26, 28] } as const
+/** As WCAG asks of text. */
+const leastContrast = 4.5
+/** How much of a colour is in the surface of what is chosen: see `--accent-soft` of the console. */
+const softShare = 0.1
+
+function isWebAddress(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? '')
+}
+
+const publicUrl = z.string().refine(isWebAddress, 'must be an address such as https://host/terms')
+
+export const brandSettings = section({
+  name: note(
+    z.string().trim().min(1).max(60).optional(),
+    'What the gateway is called in the console, the chat, mails and receipts (Weir)',
+  ),
+  logo: note(
+    z
+      .string()
+      .refine((path) => logoFault(path) === undefined, { error: ({ input }) => logoFault(String(input)) })
+      .optional(),
+    'A file with its logo, SVG, PNG or WebP of at most 32 kB; it is shown 26 pixels high',
+  ),
+  colors: section({
+    accent: note(
+      accentOn('light').optional(),
+      'The colour of buttons and links on white, such as "#0a6482"; texts of it can be read, or it is refused',
+    ),
+    accent_dark: note(accentOn('dark').optional(), 'The same in the dark theme, such as "#67c5e2"'),
+  }),
+  terms_url: note(publicUrl.optional(), 'Where its terms are; the sign-in and the menu link them'),
+  privacy_url: note(publicUrl.optional(), 'Where its privacy policy is'),
+  support: note(
+    z
+      .string()
+      .refine(
+        (text) => isWebAddress(text) || z.email().safeParse(text).success,
+        'must be an e-mail address or an address such as https://host/help',
+      )
+      .optional(),
+    'Where customers get help: an e-mail address, or the address of a page',
+  ),
+})
+
+/** The logo as an address that needs no request. Throws where `logoFault` tells why. */
+export function logoUrl(path: string): string {
+  return `data:${imageTypes[extname(path).toLowerCase()]};base64,${readFileSync(path).toString('base64')}`
+}
+
+function logoFault(path: string): string | undefined {
+  if (imageTypes[extname(path).toLowerCase()] === undefined)
+    return 'must be a file that ends with .svg, .png or .webp'
+  try {
+    const bytes = readFileSync(path).length
+    return bytes > mostLogoBytes ? `has ${bytes} bytes, more than ${mostLogoBytes}` : undefined
+  } catch (error) {
+    return `cannot be read: ${error instanceof Error ? error.message : String(error)}`
+  }
+}
+
+type Rgb = readonly [red: number, green: number, blue: number]
+
+function accentOn(theme: keyof typeof panels) {
+  return z
+    .string()
+    .regex(/^#[0-9a-fA-F]{6}$/, { error: 'must be a colour such as "#0a6482"', abort: true })
+    .refine((text) => contrastOf(text, panels[theme]) >= leastContrast, {
+      error: ({ input }) => {
+        const found = contrastOf(String(input), panels[theme]).toFixed(1)
+        const way = theme === 'light' ? 'a darker' : 'a lighter'
+        return `has a contrast of ${found} : 1 with what it stands on, and texts need ${leastContrast} : 1: take ${way} one`
+      },
+    })
+}
+
+/** Of a colour with the surface that it is mixed into, which is where it is read worst. */
+function contrastOf(text: string, panel: Rgb): number {
+  const color = [1, 3, 5].map((at) => Number.parseInt(text.slice(at, at + 2), 16)) as unknown as Rgb
+  const soft = panel.map((part, at) => part * (1 - softShare) + color[at]! * softShare) as unknown as Rgb
+  const [a, b] = [luminanceOf(color), luminanceOf(soft)]
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)
+}
+
+/** WCAG 2.2, relative luminance. */
+function luminanceOf(color: Rgb): number {
+  const [red, green, blue] = color.map((part) => {
+    const share = part / 255
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+  })
+  return 0.2126 * red! + 0.7152 * green! + 0.0722 * blue!
+}
+
+// Settings of what a gateway tells those who run it: its request log elsewhere, and alarms.
+
+/** An address that takes messages; it may hold a token in its path or its query. */
+const hookUrl = z.string().refine(
+  (text) => {
+    const url = URL.parse(text)
+    return (
+      (url?.protocol === 'https:' || url?.protocol === 'http:') && url.username === '' && url.password === ''
+    )
+  },
+  { error: 'must be an address such as https://example.org/hooks/weir, without a user and a password' },
+)
+
+export const logExportSettings = section({
+  every_ms: milliseconds('How often rows of the request log are sent', 60_000, 100),
+  batch_rows: whole('The most rows that are sent together', 5_000, 1, 100_000),
+  s3: section({
+    endpoint: note(
+      baseUrl.optional(),
+      'An S3-compatible store for the rows of the request log, such as https://s3.eu-central-1.amazonaws.com',
+    ),
+    bucket: note(
+      z
+        .string()
+        .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/, 'must be the name of a bucket')
+        .optional(),
+      'The bucket that they are written to',
+    ),
+    region: note(z.string().min(1).max(64).default('us-east-1'), 'Its region, as requests are signed for it'),
+    access_key: note(
+      secret.optional(),
+      'The access key: text, ${ENVIRONMENT_NAME} or file:/path; it needs no right but to write objects',
+      { secret: true },
+    ),
+    secret_key: note(secret.optional(), 'Its secret', { secret: true }),
+    prefix: note(
+      z
+        .string()
+        .regex(/^[A-Za-z0-9_.~/-]{0,200}$/, 'must be letters, digits and _.~-/')
+        .default('weir/requests'),
+      'What the names of the objects begin with; the day follows',
+    ),
+  }),
+  webhook: section({
+    url: note(hookUrl.optional(), 'An address that takes rows of the request log, instead of a store'),
+    secret: note(secret.optional(), 'What the messages are signed with, as those of webhooks', {
+      secret: true,
+    }),
+  }),
+})
+
+const share = z.number().positive().max(1)
+
+/** Monthly budgets of calendar months in UTC. */
+const monthUsd = usdText.refine((text) => (parseUsd(text) ?? 0n) > 0n, { error: 'must be more than nothing' })
+
+export const alarmSettings = section({
+  mail: note(
+    z.array(z.string().regex(/^[^\s@]+@[^\s@]+$/, 'must be an e-mail address')).default([]),
+    'Addresses that are told when something is wrong, and when it is over; they need mail.smtp_url',
+  ),
+  webhook: section({
+    url: note(hookUrl.optional(), 'An address that is told the same'),
+    secret: note(secret.optional(), 'What the messages are signed with, as those of webhooks', {
+      secret: true,
+    }),
+  }),
+  every_ms: milliseconds('How often is looked whether something is wrong', 60_000, 100),
+  provider_down_ms: milliseconds(
+    'How long a provider must not have answered before that is told; 0 never',
+    120_000,
+    0,
+  ),
+  installation_month_usd: note(
+    monthUsd.optional(),
+    'What all calls of a calendar month (UTC) may cost, US dollars; nothing is refused for it',
+  ),
+  account_month_usd: note(monthUsd.optional(), 'The same for what each account spends'),
+  shares: note(
+    z.array(share).max(10).default([0.8, 1]),
+    'The shares of these budgets that are told of, each once a month; groups have shares of their own (warn_at)',
+  ),
+  sudden_spend_factor: whole(
+    'How many times what is usual at this hour, or on this day, of the week is told as sudden spending; 0 never',
+    3,
+    0,
+    1_000,
+  ),
+  sudden_spend_least_usd: usdAmount('How much more than usual it must be', '10'),
+  refusals_factor: whole(
+    'How many times the refusals of the last day are told as rising; 0 never',
+    5,
+    0,
+    1_000,
+  ),
+  refusals_least: whole('How many in a quarter of an hour there must be', 100, 1, 1_000_000),
+  audit: note(
+    z.boolean().default(true),
+    'Whether each day is audited after its end, and audits that are not clean are told',
+  ),
+  disk_free_percent: whole(
+    'How much of the disk must be free, percent, else that is told; 0 never',
+    10,
+    0,
+    99,
+  ),
+  webhooks_waiting: whole(
+    'How many messages to webhooks may wait before that is told; 0 for any',
+    1_000,
+    0,
+    100_000,
+  ),
+})
+
+// Where the ledger and everything else is kept: SQLite in the data directory, or a PostgreSQL that is named here.
+
+/** How far a server is trusted: `verify-full` asks for a certificate for its name, `verify-ca` for any of the authority. */
+const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const
+
+export const storeSettings = section({
+  url: note(
+    z
+      .string()
+      .refine((text) => addressFault(text) === undefined, {
+        error: (issue) => addressFault(String(issue.input)),
+      })
+      .optional(),
+    'A PostgreSQL (15 or newer) that keeps everything in place of SQLite, such as postgres://weir@db.example.org:5432/weir. ' +
+      'Its certificate is verified (sslmode=verify-full) unless it is on this machine',
+    { secret: true },
+  ),
+  password: note(secret.optional(), 'The password for store.url, where that has none', { secret: true }),
+  ca: note(
+    z.string().min(1).optional(),
+    "A file with the certificates (PEM) of the authority that has signed the one of store.url; the system's own where it is left out",
+  ),
+  prepare: note(
+    z.boolean().default(true),
+    'Whether statements are prepared. No for a pooler that shares connections by transaction, such as PgBouncer before 1.21',
+  ),
+})
+
+type StoreSettings = z.output<typeof storeSettings>
+
+/** What is wrong with an address, without quoting it: it holds a password. */
+function addressFault(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (!url || !/^postgres(ql)?:$/.test(url.protocol) || url.hostname === '')
+    return 'must be an address such as postgres://weir@db.example.org:5432/weir'
+  if (url.pathname.length < 2) return 'must name the database: postgres://weir@db.example.org:5432/weir'
+  if (url.username === '') return 'must name the user: postgres://weir@db.example.org:5432/weir'
+  const other = [...url.searchParams.keys()].find((name) => name !== 'sslmode' && name !== 'application_name')
+  // One may be a password: only its name is told.
+  if (other !== undefined)
+    return `has ${other}, which is not known here: sslmode and application_name are, and store.password and store.ca are settings`
+  const mode = url.searchParams.get('sslmode')
+  if (mode !== null && !sslModes.some((known) => known === mode))
+    return `has an sslmode that is not one of ${sslModes.join(', ')}`
+  return undefined
+}
+
+/** What is wrong with the settings of the store taken together, by the name of the one to change. */
+export function storeFault(
+  settings: Readonly<Record<string, unknown>>,
+): { readonly name: string; readonly problem: string } | undefined {
+  const { url, ca, password } = settings
+  if (typeof url !== 'string') {
+    const [alone] = Object.entries({ password, ca }).filter(([, value]) => value !== undefined)
+    return alone && { name: alone[0], problem: 'says nothing without store.url' }
+  }
+  if (addressFault(url) !== undefined) return undefined
+  const { hostname, searchParams, password: written } = new URL(url)
+  if (written !== '' && password !== undefined)
+    return { name: 'password', problem: 'is one too many: store.url has one' }
+  if (searchParams.get('sslmode') === 'require' && ca === undefined && !isLoopback(hostname))
+    return {
+      name: 'url',
+      problem:
+        'has sslmode=require, which believes any certificate: leave it out to have the certificate verified, and name ' +
+        'its authority in store.ca',
+    }
+  return undefined
+}
+
+/** A server in the terms of the client: the mode and the password are in the address. */
+interface StoreServer {
+  readonly url: string
+  readonly ca: string | undefined
+  readonly prepare: boolean
+}
+
+/**
+ * Where the store is: a server, or the data directory alone. With certificates of an authority `require` asks for the right
+ * name, too. Throws where `store.ca` cannot be read.
+ */
+export function storePlace({
+  data_dir: dataDir,
+  store,
+}: {
+  readonly data_dir: string
+  readonly store: StoreSettings
+}): { readonly dataDir: string; readonly server: StoreServer | undefined } {
+  return { dataDir, server: serverOf(store) }
+}
+
+/** The server at an address that is no setting. Throws with what is wrong with it, without quoting it. */
+export function serverAt(url: string, ca: string | undefined): StoreServer {
+  const problem = addressFault(url) ?? storeFault({ url, ca })?.problem
+  if (problem !== undefined) throw new Error(problem)
+  return serverOf({ url, ca, prepare: true })!
+}
+
+function serverOf({ url, password, ca, prepare }: StoreSettings): StoreServer | undefined {
+  if (url === undefined) return undefined
+  const address = new URL(url)
+  if (password !== undefined) address.password = encodeURIComponent(password)
+  if (!address.searchParams.has('sslmode') && (ca !== undefined || !isLoopback(address.hostname)))
+    address.searchParams.set('sslmode', 'verify-full')
+  return { url: address.href, ca: ca === undefined ? undefined : authoritiesIn(ca), prepare }
+}
+
+function authoritiesIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown)
+    throw new Error(`store.ca cannot be read: ${reason}`, { cause: thrown })
+  }
+}
 
 const modelPattern = z.string().regex(/^\S{1,200}$/, 'must be a model id, perhaps with stars')
 

@@ -3,7 +3,7 @@
 import { useState } from 'react'
 import { useLocation } from 'wouter'
 import { useConversations, useModels } from './api/call.ts'
-import { pickModel } from './chat/picked-model.ts'
+import { pickModel } from './ui/remembered.ts'
 import { chooseLanguage, language, languages, t } from './strings/text.ts'
 import { Combobox } from './ui/combobox.tsx'
 import { Dialog } from './ui/kit.tsx'

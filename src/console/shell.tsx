@@ -15,7 +15,7 @@ import {
   useRemembered,
   useTheme,
 } from './ui/remembered.ts'
-import { ElevationDialog } from './session/credentials.tsx'
+import { ElevationDialog } from './session/signed-out.tsx'
 
 interface Place {
   readonly path: string

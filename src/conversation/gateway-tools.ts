@@ -1,6 +1,9 @@
 // Tools that the gateway itself runs for a model: what a request declares of them, and what becomes of their calls.
 
-import type { Json, JsonObject } from './json.ts'
+// What JSON can say.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
 
 /**
  * The gateway's own tools: the name a model is offered, the action that a client is shown (as in

@@ -4,8 +4,7 @@
 import { lookup } from 'node:dns/promises'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { lacksDescriptors, noDescriptors } from '../errors/descriptors.ts'
-import { GatewayError } from '../errors/errors.ts'
+import { GatewayError, lacksDescriptors, noDescriptors } from '../errors/errors.ts'
 
 const maxUrlCharacters = 8192
 

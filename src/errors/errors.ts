@@ -1,5 +1,7 @@
 // The error that a client sees: one class, one rendering. What each code means stands in the table.
 
+import { closeSync, openSync } from 'node:fs'
+import { devNull } from 'node:os'
 import { type ErrorRow, type ErrorType, rows } from './error-table.ts'
 
 export type { ErrorType } from './error-table.ts'
@@ -131,4 +133,39 @@ export function errorReference(publicUrl = '') {
     remedy: row.remedy,
     docs_url: docsUrl(code, publicUrl),
   }))
+}
+
+// Whether this process has file descriptors left: without one no provider can be reached, and none is to blame.
+
+const outOf: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE'])
+
+/**
+ * Whether a connection failed because this process, or the machine, has no file descriptor left. The error alone does
+ * not say so: a name that cannot be resolved for want of a descriptor is reported as unknown, and a connection as
+ * refused. So it is tried.
+ */
+export function lacksDescriptors(error: unknown): boolean {
+  return outOf.has(codeOf(error)) || !canOpen()
+}
+
+/** Our own shortage: `overloaded`, whatever could not be reached. */
+export function noDescriptors(cause: unknown): GatewayError {
+  return new GatewayError('overloaded', {
+    message: 'The gateway has no file descriptors left for another connection.',
+    retryAfterMs: 1_000,
+    cause,
+  })
+}
+
+function canOpen(): boolean {
+  try {
+    closeSync(openSync(devNull, 'r'))
+    return true
+  } catch (error) {
+    return !outOf.has(codeOf(error))
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
 }

@@ -1,7 +1,7 @@
 // Every page of the guide in its order, by who reads it. Their text is inside the executable: it is served at /docs and
 // printed by `weir guide`.
 
-import { connectedClients, type ConnectedClient } from '../connect/clients.ts'
+import { type ConnectedClient, connectedClients } from '../connect/clients.ts'
 import alarms from './alarms.md' with { type: 'text' }
 import alerts from './alerts.yaml' with { type: 'text' }
 import backup from './backup.md' with { type: 'text' }

@@ -1,48 +1,48 @@
 // What the routes depend on.
 
-import type { Awaitable } from '../async/async.ts'
-import type { Callers, LiveCall } from '../chat/call.ts'
-import type { AnswerFigures, Health, ProviderHealth } from '../chat/routing/health.ts'
-import type { AddressRules } from '../chat/upstream/lower.ts'
-
-import type { KeyLeaks, KeyUse } from '../accounts/key-leaks.ts'
-import type { ManagementKeyStore } from '../accounts/management-key.ts'
-import type { McpServers } from '../accounts/mcp-server.ts'
-import type { AccountDirectory, AccountStore, NewcomerAllowances } from '../accounts/account.ts'
+import type { Account, AccountDirectory, AccountStore, NewcomerAllowances } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
-import type { ProvisioningStore } from '../accounts/provisioning.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
-import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { ActLog, IdentityStore, ProvisioningStore } from '../accounts/identity/identity-store.ts'
+import { personOf } from '../accounts/identity/mail.ts'
 import type { Oidc } from '../accounts/identity/oidc.ts'
 import type { Passkeys } from '../accounts/identity/passkeys.ts'
+import type { KeyLeaks, KeyUse, ManagementKeyStore } from '../accounts/key-leaks.ts'
+import type { McpServers } from '../accounts/mcp-server.ts'
+import type { Awaitable } from '../async/async.ts'
 import type { FileChanges } from '../catalog/bundled/bundled.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import type { Callers, LiveCall } from '../chat/call.ts'
 import type { ChatParts } from '../chat/paid-call.ts'
-import type { MonthlyCredit } from '../credits/monthly-credit.ts'
-import type { StatementReader } from '../credits/ledger/monthly.ts'
+import type { AnswerFigures, Health, ProviderHealth } from '../chat/routing/health.ts'
+import type { AddressRules } from '../chat/upstream/lower.ts'
 import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
-import type { CallLog, CallMetrics, RequestReader, StoreFigures, UsageReader } from '../observe/call-log.ts'
-import type { Finder } from '../observe/search.ts'
-import type { Log } from '../observe/log.ts'
-import type { ParsedResponses, ResponseLimits } from '../responses/keep.ts'
-import type { AppleSettings } from '../payments/apple.ts'
-import type { UpkeepStore } from '../notify/upkeep.ts'
-import type { DeliveryOutcome } from '../notify/sender.ts'
+import type { StatementReader } from '../credits/ledger/monthly.ts'
+import type { Allowances, MonthlyCredit, Welcomes } from '../credits/calendar.ts'
+import type { DeliveryAttempt, DeliveryOutcome, WebhookRow, Webhooks } from '../notify/webhook.ts'
+import type { UpkeepStore } from '../notify/alarms.ts'
 import type { Thresholds } from '../notify/watch.ts'
-import type { DeliveryAttempt, WebhookRow, Webhooks } from '../notify/webhook.ts'
-import type { PaymentStore } from '../payments/top-up.ts'
+import type { CallLog, CallMetrics, RequestReader, StoreFigures, UsageReader } from '../observe/call-log.ts'
+import type { Log } from '../observe/log.ts'
+import type { Finder } from '../observe/search.ts'
+import type { AppleSettings } from '../payments/apple.ts'
 import type { Payments } from '../payments/payments.ts'
 import type { Plans, PlanStore } from '../payments/plans.ts'
 import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
+import type { PaymentStore } from '../payments/top-up.ts'
 import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { BackgroundResponses } from '../responses/background.ts'
-import type { ItemConversationStore, ResponseStore } from '../responses/response-store.ts'
-import type { ConversationStore, PromptStore } from '../responses/conversation-store.ts'
-import type { FreeCredit } from './intake/free-credit.ts'
-import type { FreeReading, HookLimit, Limiter } from './intake/paid/limits.ts'
-import type { KeyedCalls } from './intake/paid/idempotency.ts'
-import type { Intake } from './intake/read-body.ts'
+import type {
+  ConversationStore,
+  ItemConversationStore,
+  PromptStore,
+  ResponseStore,
+} from '../responses/response-store.ts'
+import type { ParsedResponses, ResponseLimits } from '../responses/keep.ts'
 import type { Site } from './intake/caller.ts'
+import type { KeyedCalls } from './intake/paid/idempotency.ts'
+import type { FreeReading, HookLimit, Limiter } from './intake/paid/limits.ts'
+import type { Intake } from './intake/read-body.ts'
 import type { OpenSockets } from './intake/sockets.ts'
 import type { RunningCalls } from './mcp/running-calls.ts'
 
@@ -412,4 +412,39 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly mcpAuthorization: McpAuthorization
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
   readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
+}
+
+// Grants free credit to each person: the welcome credit once, the allowance each day, and what its account has a month.
+
+export class FreeCredit {
+  readonly #allowances: Pick<Allowances, 'ensure'>
+  readonly #welcomes: Pick<Welcomes, 'ensure'>
+  readonly #monthly: Pick<MonthlyCredit, 'ensure'>
+  readonly #unverified: boolean
+
+  /** `unverified`: whether accounts without a verified address get it too. */
+  constructor(
+    allowances: Pick<Allowances, 'ensure'>,
+    welcomes: Pick<Welcomes, 'ensure'>,
+    monthly: Pick<MonthlyCredit, 'ensure'>,
+    unverified: boolean,
+  ) {
+    this.#allowances = allowances
+    this.#welcomes = welcomes
+    this.#monthly = monthly
+    this.#unverified = unverified
+  }
+
+  /**
+   * Grants the account's free credit if it is due; resolves when that is durable. Nothing for a suspended account.
+   * Rejects with `store_unavailable` or `overloaded`.
+   */
+  async ensure(account: Account): Promise<void> {
+    if (account.suspended) return
+    await this.#monthly.ensure(account)
+    if (account.verifiedAt === null && !this.#unverified) return
+    const person = personOf(account.email)
+    await this.#welcomes.ensure(account.id, person)
+    await this.#allowances.ensure(account.id, person)
+  }
 }

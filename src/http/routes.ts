@@ -9,23 +9,25 @@ import {
   refuseGemini,
   refuseScim,
   type Route,
+  wrongTarget,
 } from './route.ts'
 import { sitePath } from './intake/caller.ts'
 import { freely } from './intake/paid/limits.ts'
-import { wrongTarget } from './intake/find-route.ts'
 import { callMcp, clientMetadataDocument } from './mcp/mcp.ts'
 import {
   appleHook,
-  razorpayCallback,
+  createTopUp,
+  getTopUp,
   processorHooks,
+  razorpayCallback,
+  redeemVoucher,
   simulatedPage,
   subscriptionHook,
-} from './payments/hooks.ts'
+} from './payments/top-ups.ts'
 import { buyPlan, listPlans } from './payments/plans.ts'
-import { createTopUp, getTopUp, redeemVoucher } from './payments/top-ups.ts'
 import type { HttpParts } from './parts.ts'
 import { getHealth, getMetrics, getReadiness, listErrors } from './service/health.ts'
-import { listProviders } from './service/providers.ts'
+import { errorsForModels, listModels, listProviders, showModel } from './v1/models.ts'
 import {
   getCredits,
   getGeneration,
@@ -59,7 +61,6 @@ import {
   showGeminiModel,
 } from './v1/google-routes.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './v1/messages.ts'
-import { errorsForModels, listModels, showModel } from './v1/models.ts'
 import {
   cancelResponse,
   compactConversation,

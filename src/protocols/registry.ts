@@ -1,7 +1,7 @@
 // The protocols that providers are spoken to in.
 
 import { outbound as anthropicMessages } from './anthropic-messages/outbound/outbound.ts'
-import { outbound as bedrockConverse } from './bedrock-converse/outbound.ts'
+import { outbound as bedrockConverse } from './bedrock-converse/parse.ts'
 import { outbound as cohere } from './cohere/cohere.ts'
 import { outbound as gemini } from './gemini/outbound/outbound.ts'
 import { outbound as ollama } from './ollama/ollama.ts'

@@ -1,9 +1,8 @@
 // A provider is a row of data: its address, its credentials, its protocol and the quirks of it.
 
-import type { EmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
+import type { EmbeddingQuirks, ProtocolId } from '../protocols/protocol.ts'
 import { defaultQuirks, type OpenAIChatQuirks } from '../protocols/openai-chat/outbound/quirks.ts'
 import type { IgnorableParameter } from '../protocols/openai/parameters.ts'
-import type { ProtocolId } from '../protocols/protocol.ts'
 import { outbounds } from '../protocols/registry.ts'
 
 export interface Provider {

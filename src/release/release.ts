@@ -16,12 +16,18 @@ import { version } from '../version.ts'
 import manifest from '../../package.json' with { type: 'json' }
 import { type ArchiveEntry, fileInTar, gzip, tarOf, textFile, withFolders } from './archive.ts'
 import { compile, type ReleaseTarget, targets } from './compile.ts'
-import { type ImageArch, imageOf, type ImagePart } from './image.ts'
+import {
+  debOf,
+  type ImageArch,
+  imageOf,
+  type ImagePart,
+  type PackageArch,
+  type PackageScripts,
+  rpmOf,
+} from './packages.ts'
 import libraries from './image-libraries.json' with { type: 'json' }
 import { billOfMaterials, componentsOf, thirdPartyNotices } from './materials.ts'
-import { publicTextOf, readSecretKey, type SecretKey, signatureOf } from './minisign.ts'
-import { debOf, type PackageArch, type PackageScripts, rpmOf } from './packages.ts'
-import type { ReleaseIndex } from './release-index.ts'
+import { publicTextOf, readSecretKey, type ReleaseIndex, type SecretKey, signatureOf } from './minisign.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const name = 'weir'

@@ -4,7 +4,7 @@ import { ownerEmail } from '../accounts/account.ts'
 import { isLoopback } from '../config/accounts.ts'
 import type { Config } from '../config/config.ts'
 import { providers as rows } from '../providers/registry.ts'
-import { plural } from '../text/csv.ts'
+import { plural } from '../text/text.ts'
 import { commit, version } from '../version.ts'
 import { answering, type Live } from './gateway/catalog.ts'
 

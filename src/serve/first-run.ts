@@ -1,10 +1,10 @@
 // The first run on an empty data directory: the owner account, its credit and its key.
 
 import { type Account, issueKey, type KeyRights, ownerEmail, unlimited } from '../accounts/account.ts'
-import { personOf } from '../accounts/identity/address.ts'
-import { newLink } from '../accounts/identity/secret-link.ts'
+import { personOf } from '../accounts/identity/mail.ts'
+import { newLink } from '../accounts/identity/identity-store.ts'
 import { formatUsd, usd } from '../credits/money.ts'
-import { Welcomes } from '../credits/welcome.ts'
+import { Welcomes } from '../credits/calendar.ts'
 import type { Store } from '../store/store.ts'
 import type { OwnerKey } from './banner.ts'
 

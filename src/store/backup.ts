@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
-import { notes } from '../notify/upkeep.ts'
+import { notes } from '../notify/alarms.ts'
 import {
   anchorsBeside,
   appendAnchor,
@@ -35,7 +35,7 @@ import {
   SqliteTables,
 } from './sqlite/database/sqlite.ts'
 import { auditFile } from './sqlite/audit/audit.ts'
-import { writeNote } from './sql/upkeep.ts'
+import { writeNote } from './sql/records.ts'
 import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { syncFile } from './upgrade.ts'
 

@@ -22,8 +22,8 @@ import type {
   RefundCommand,
   RefundResult,
   ReleaseCommand,
-  SettleCommand,
   Served,
+  SettleCommand,
   SettleResult,
   StartedHold,
 } from '../credits/ledger/ledger.ts'

@@ -1,7 +1,7 @@
 // What the rows of the ledger say, whatever the database: a call, as receipts and recovery read it; the hash chain of the
 // journal; what a correction has done.
 
-import { tagsOf } from '../conversation/tags.ts'
+import { tagsOf } from '../conversation/request.ts'
 import { completionTokens, noUsage, promptTokens, tokenBuckets, type Usage } from '../conversation/usage.ts'
 import type {
   AdjustCommand,

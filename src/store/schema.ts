@@ -6,8 +6,7 @@
 import { type InferSelectModel, sql } from 'drizzle-orm'
 import { type Pool, pools } from '../credits/pool.ts'
 import * as columns from './columns.ts'
-import { accountTables } from './schema-accounts.ts'
-import { paymentTables } from './schema-payments.ts'
+import { accountTables, paymentTables } from './schema-accounts.ts'
 import { costColumns } from './sql/usage-figures.ts'
 
 const poolList = sql.raw(pools.map((pool) => `'${pool}'`).join(','))
@@ -531,7 +530,7 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('saved_prompt_account').on(t.account)],
   )
 
-  /** What the gateway notes of its own upkeep, by name: see notify/upkeep.ts. */
+  /** What the gateway notes of its own upkeep, by name: see notify/alarms.ts. */
   const upkeep = c.table('upkeep', {
     name: c.string('name').primaryKey(),
     at: c.time('at').notNull(),

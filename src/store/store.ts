@@ -3,7 +3,7 @@
 import type { Awaitable } from '../async/async.ts'
 import type { AccountDirectory, AccountStore } from '../accounts/account.ts'
 import type { GroupStore } from '../accounts/group.ts'
-import type { Act, ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { Act, ActLog, IdentityStore, ProvisioningStore } from '../accounts/identity/identity-store.ts'
 import type {
   AttemptCounts,
   SharedPlaces,
@@ -11,17 +11,15 @@ import type {
   SharedSightings,
 } from '../accounts/identity/sign-in-limits.ts'
 import type { SettingsStore } from '../accounts/console-settings.ts'
-import type { ManagementKeyStore } from '../accounts/management-key.ts'
-import type { ProvisioningStore } from '../accounts/provisioning.ts'
+import type { ManagementKeyStore } from '../accounts/key-leaks.ts'
 import type { McpServerStore } from '../accounts/mcp-server.ts'
 import type { LedgerReports, StatementReader } from '../credits/ledger/monthly.ts'
-import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
-import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
-import type { AllowanceRegister, WelcomeRegister } from '../credits/welcome.ts'
+import type { IdempotencyStore, LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
+import type { AllowanceRegister, WelcomeRegister } from '../credits/calendar.ts'
 import type { PaymentStore } from '../payments/top-up.ts'
 import type { PlanStore } from '../payments/plans.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
-import type { UpkeepStore } from '../notify/upkeep.ts'
+import type { UpkeepStore } from '../notify/alarms.ts'
 import type { RecentCalls } from '../notify/watch.ts'
 import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
@@ -35,8 +33,12 @@ import type {
 import type { AuditBeside } from './audits.ts'
 import type { Finder } from '../observe/search.ts'
 import type { BackgroundStore } from '../responses/background.ts'
-import type { ItemConversationStore, ResponseStore } from '../responses/response-store.ts'
-import type { ConversationStore, PromptStore } from '../responses/conversation-store.ts'
+import type {
+  ConversationStore,
+  ItemConversationStore,
+  PromptStore,
+  ResponseStore,
+} from '../responses/response-store.ts'
 
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep

@@ -1,7 +1,7 @@
 // Models of local servers: their ids, their price, what is known of them.
 
 import { describe, expect, test } from 'bun:test'
-import { cleanName, type ListedModel, localModels } from '../../src/catalog/local-models.ts'
+import { cleanName, type ListedModel, localModels } from '../../src/catalog/catalog.ts'
 import { catalogOf } from './support.ts'
 
 const named = (name: string, more: Partial<ListedModel> = {}): ListedModel => ({

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import {
   type Acknowledged,
-  mergeProvider,
   type CatalogSource,
+  genaiPrices,
+  mergeProvider,
   type SourceModel,
   withBilledAs,
 } from '../../src/catalog/generate/sources/merge.ts'
-import { genaiPrices } from '../../src/catalog/generate/sources/genai-prices.ts'
 import { coveredProviders, type CoveredProvider } from '../../src/catalog/generate/sources/providers.ts'
 import { row } from './support.ts'
 

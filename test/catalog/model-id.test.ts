@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { bundledCatalog } from '../../src/catalog/bundled/bundled.ts'
 import { parseModelId } from '../../src/catalog/row.ts'
-import { NearIds } from '../../src/catalog/near-ids.ts'
+import { NearIds } from '../../src/catalog/catalog.ts'
 import { asGatewayError } from '../../src/errors/errors.ts'
 
 function codeOf(act: () => unknown) {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
-import { parseCsv } from '../../src/text/csv.ts'
+import { parseCsv } from '../../src/text/text.ts'
 import { postAs, runJson } from '../support/call-gateway.ts'
 import { ConsoleClient } from '../support/console-client.ts'
 import type { ServedWeir } from '../support/run-weir.ts'

@@ -1,8 +1,7 @@
 // What a client needs goes into the configuration its user has: nothing of it is lost, or the file stays as it is.
 
 import { describe, expect, test } from 'bun:test'
-import { connectedClients } from '../../src/connect/clients.ts'
-import { mergedFile, UnmergeableFile } from '../../src/connect/merge-file.ts'
+import { connectedClients, mergedFile, UnmergeableFile } from '../../src/connect/clients.ts'
 
 const codex = `model = "sim/echo"
 model_provider = "weir"

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Browser } from 'playwright-core'
-import { pathBefore } from '../../src/console/api/address.ts'
+import { pathBefore } from '../../src/console/api/call.ts'
 import { fx } from '../journeys/payments/top-ups-lab.ts'
 import { browserPath, closePages, sharedBrowser } from '../support/browser.ts'
 import { startIssuer } from '../support/oidc-issuer.ts'
@@ -18,7 +18,7 @@ test.each([
   ['https://host.example/weir/console/assets/index-abc.js', '/weir'],
   ['https://host.example/a/b/console/assets/chat-abc.js', '/a/b'],
   ['https://host.example/console/console/assets/chat-abc.js', '/console'],
-  ['file:///src/console/api/address.ts', ''],
+  ['file:///src/console/api/call.ts', ''],
 ])('the script %s lies in a gateway at the path %p', (script, path) => {
   expect(pathBefore(script)).toBe(path)
 })

@@ -4,7 +4,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
-import { readExport } from '../../src/console/chat/exports.ts'
+import { readExport } from '../../src/console/chat/exports.tsx'
 import { browserPath } from '../support/browser.ts'
 import { tempDir } from '../support/tmp.ts'
 import { openedConsole } from './opened.ts'

@@ -4,7 +4,7 @@
 import { expect, test } from 'bun:test'
 import { placesOf } from '../../src/console/chat/conversation-list.tsx'
 import { settingsIn } from '../../src/console/chat/conversation-settings.tsx'
-import { findPrompts, promptNameIn } from '../../src/console/chat/prompts.tsx'
+import { findPrompts, promptNameIn } from '../../src/console/chat/composer.tsx'
 import type { ConversationView, SavedPromptView } from '../../src/http/console/answers.ts'
 
 test('pinned conversations come first, then folders by name, then the rest, each in its order', () => {

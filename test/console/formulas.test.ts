@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { Marked } from 'marked'
-import { formulas } from '../../src/console/chat/blocks.ts'
+import { formulas } from '../../src/console/chat/markdown.tsx'
 
 const marked = new Marked({ gfm: true })
 marked.use(formulas(({ text }) => `<f>${text}</f>`))

@@ -2,7 +2,7 @@
 // a file that is none is refused, and loses nothing.
 
 import { expect, test } from 'bun:test'
-import { exportOf, readExport, turnsOf } from '../../src/console/chat/exports.ts'
+import { exportOf, readExport, turnsOf } from '../../src/console/chat/exports.tsx'
 import { importedTurns, newAnswer, requestFor } from '../../src/console/chat/thread.ts'
 
 const node = (parent: string | null, role: string, text: string, more: object = {}) => ({

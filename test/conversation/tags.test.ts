@@ -1,7 +1,7 @@
 // The header that says what a call is for: what it may hold, and what is wrong with what it may not.
 
 import { expect, test } from 'bun:test'
-import { faultOfTag, readTagsHeader } from '../../src/conversation/tags.ts'
+import { faultOfTag, readTagsHeader } from '../../src/conversation/request.ts'
 
 const many = (count: number) => Array.from({ length: count }, (_, n) => `t${n}=v`).join(',')
 

@@ -1,9 +1,8 @@
 // The daily allowance comes with the first visit of a UTC day, once, and is gone at midnight.
 
 import { afterEach, describe, expect, test } from 'bun:test'
-import { personOf } from '../../src/accounts/identity/address.ts'
-import { Allowances } from '../../src/credits/welcome.ts'
-import { startOfDay } from '../../src/credits/calendar.ts'
+import { personOf } from '../../src/accounts/identity/mail.ts'
+import { Allowances, startOfDay } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
 import { fundingOf } from '../../src/credits/pool.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/open.ts'

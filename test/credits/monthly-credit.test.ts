@@ -2,7 +2,7 @@
 // clock that goes back.
 
 import { afterEach, expect, test } from 'bun:test'
-import { grantMonthly, MonthlyCredit } from '../../src/credits/monthly-credit.ts'
+import { grantMonthly, MonthlyCredit } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'

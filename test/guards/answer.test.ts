@@ -3,10 +3,15 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type ChatEvent, collect } from '../../src/conversation/event.ts'
-import type { ContentEvent } from '../../src/conversation/progress.ts'
+import type { ContentEvent } from '../../src/conversation/delivered.ts'
 import type { ReasoningDetail } from '../../src/conversation/request.ts'
-import { AnswerGuard, windowCharacters } from '../../src/guards/answer.ts'
-import { CallGuard, type GuardSet, type Hook } from '../../src/guards/guards.ts'
+import {
+  AnswerGuard,
+  CallGuard,
+  type GuardSet,
+  type Hook,
+  windowCharacters,
+} from '../../src/guards/guards.ts'
 import type { Mask } from '../../src/guards/masks.ts'
 
 const masks: readonly Mask[] = [

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
-import { wrongTarget } from '../../src/http/intake/find-route.ts'
+import { wrongTarget } from '../../src/http/route.ts'
 import { LargeBodies } from '../../src/http/intake/read-body.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 

@@ -1,7 +1,7 @@
 // The events of an account's calls in flight.
 
 import { expect, test } from 'bun:test'
-import { liveEvents } from '../../src/http/console/live.ts'
+import { liveEvents } from '../../src/http/console/requests.ts'
 
 test('calls that cannot be looked up end the events, once, and the log says why', async () => {
   const unhandled: unknown[] = []

@@ -3,7 +3,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
-import { migrate } from '../../src/store/postgres/migrate.ts'
+import { migrate } from '../../src/store/postgres/server.ts'
 import { CutProxy } from '../support/cut-proxy.ts'
 import { beginServer, initServer } from '../support/postgres.ts'
 

@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test'
 import {
   alarmBody,
+  type AlarmFinding,
   alarmMail,
   type Episode,
   Episodes,
-  type AlarmFinding,
   RefusalRate,
   shareReached,
   suddenSpend,

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../src/conversation/event.ts'
-import { outbound as bedrock } from '../../src/protocols/bedrock-converse/outbound.ts'
+import { outbound as bedrock } from '../../src/protocols/bedrock-converse/parse.ts'
 import { outbound as cohere } from '../../src/protocols/cohere/cohere.ts'
 import { mintedId } from '../../src/protocols/names.ts'
 import { parseFrames } from '../support/recordings.ts'

@@ -7,7 +7,7 @@ import {
   type EmbeddingRequest,
   toBase64,
   vectorOf,
-} from '../../src/protocols/embeddings/embeddings.ts'
+} from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { parseEmbedding } from '../../src/protocols/embeddings/openai.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../src/conversation/event.ts'
 import { outbound as anthropic } from '../../src/protocols/anthropic-messages/outbound/outbound.ts'
-import { outbound as bedrock } from '../../src/protocols/bedrock-converse/outbound.ts'
+import { outbound as bedrock } from '../../src/protocols/bedrock-converse/parse.ts'
 import { answerTool } from '../../src/protocols/claude/models.ts'
 import { target as anthropicTarget } from './anthropic-messages/support.ts'
 import { target as bedrockTarget } from './bedrock-converse/support.ts'

@@ -16,8 +16,13 @@ import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { type ArchiveEntry, fileInTar, textFile } from '../../src/release/archive.ts'
 import { compile, targets } from '../../src/release/compile.ts'
-import { readPublicKey, readSecretKey, verifySignature } from '../../src/release/minisign.ts'
-import { releaseIndex, sumsIn } from '../../src/release/release-index.ts'
+import {
+  readPublicKey,
+  readSecretKey,
+  releaseIndex,
+  sumsIn,
+  verifySignature,
+} from '../../src/release/minisign.ts'
 import { makeRelease, releaseNotes } from '../../src/release/release.ts'
 import { tempDir } from '../support/tmp.ts'
 

@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { serverAt } from '../../src/config/store.ts'
+import { serverAt } from '../../src/config/schema.ts'
 import { moveToPostgres } from '../../src/store/move.ts'
 import { beginServer, initServer } from '../support/postgres.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'

@@ -2,10 +2,9 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { alarmSettings } from '../../src/config/operating.ts'
+import { alarmSettings } from '../../src/config/schema.ts'
 import type { ActFilter, LoggedAct } from '../../src/accounts/identity/identity-store.ts'
-import type { Episode, Owed } from '../../src/notify/alarms.ts'
-import type { UpkeepNote } from '../../src/notify/upkeep.ts'
+import type { Episode, Owed, UpkeepNote } from '../../src/notify/alarms.ts'
 import { Alarms, alarmSender, totalsOfAll } from '../../src/serve/gateway/alarms.ts'
 import { usd } from '../../src/credits/money.ts'
 import { noon } from '../credits/support.ts'

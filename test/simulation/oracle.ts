@@ -4,8 +4,8 @@
 import type {
   AdjustCommand,
   Budget,
-  CountedBudget,
   CheckpointCommand,
+  CountedBudget,
   ExtendCommand,
   GrantCommand,
   HoldAmounts,

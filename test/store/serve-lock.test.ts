@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileS
 import { join } from 'node:path'
 import { usd } from '../../src/credits/money.ts'
 import { backUp, restore } from '../../src/store/backup.ts'
-import { openStore, StoreOpenError, type Store } from '../../src/store/open.ts'
+import { openStore, type Store, StoreOpenError } from '../../src/store/open.ts'
 import { missingPages } from '../../src/store/commits/durability.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'

@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { SQL } from 'bun'
-import { migrate } from '../../src/store/postgres/migrate.ts'
+import { migrate } from '../../src/store/postgres/server.ts'
 
 const isRoot = process.getuid?.() === 0
 /** The user that the server runs as where the tests run as root, which it refuses. */

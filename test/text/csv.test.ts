@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { csvLine, csvOf } from '../../src/text/csv.ts'
+import { csvLine, csvOf } from '../../src/text/text.ts'
 
 test.each([
   // cell                written

@@ -10,12 +10,20 @@ import {
   type Role,
   type Session,
 } from '../account.ts'
-import { accountAddress, requireAddress } from './address.ts'
+import { accountAddress, type Mail, type Mailer, mails, requireAddress } from './mail.ts'
 import type { SignInLimits } from './sign-in-limits.ts'
-import { type IdentityStore, mintTicket, type Ticket, ticketIdOf, type TicketKind } from './identity-store.ts'
-import { type Mail, type Mailer, mails } from './mail.ts'
+import {
+  type IdentityStore,
+  type LinkKind,
+  mintTicket,
+  newLink,
+  type SecretLink,
+  type Ticket,
+  ticketIdOf,
+  type TicketKind,
+  useTicket,
+} from './identity-store.ts'
 import { passwordFault, type Passwords } from './password.ts'
-import { type LinkKind, newLink, type SecretLink, useTicket } from './secret-link.ts'
 
 /** How long a proof of identity is valid, milliseconds. */
 export const elevationMs = 10 * 60_000

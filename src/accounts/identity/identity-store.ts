@@ -11,7 +11,6 @@ import {
   secretForm,
   type Session,
 } from '../account.ts'
-import type { Access } from './access.ts'
 
 export interface Passkey {
   /** The credential id, base64url. */
@@ -215,4 +214,115 @@ export function mintTicket(
 export function ticketIdOf(text: string): string | undefined {
   const read = readSecret(form, text)
   return typeof read === 'string' ? undefined : read.id
+}
+
+// What lets somebody into an account or acts for it, and what each change of hands ends of it. Whoever was in the account
+// before may have left any of these behind.
+
+/** The single list. Everything else with the id of an account is a record of what happened. */
+export const accessKinds = [
+  'password',
+  'passkeys',
+  'identities',
+  'sessions',
+  'links',
+  'keys',
+  'management_keys',
+  'webhooks',
+  'mcp_servers',
+  'conversations',
+] as const
+
+export type AccessKind = (typeof accessKinds)[number]
+
+/** How many there are of each that work now. */
+export type Access = Readonly<Record<AccessKind, number>>
+
+/** A change after which somebody who was in the account may be a stranger to it. */
+export type ChangeOfHands = 'taken-over' | 'deleted' | 'promoted' | 'demoted' | 'password-set'
+
+/** What of the list ends with each. The rest goes on, and is shown to whoever has made the change. */
+export const endedBy: Readonly<Record<ChangeOfHands, readonly AccessKind[]>> = {
+  // Its address was proven by somebody who may not have opened it: nothing in it is theirs.
+  'taken-over': accessKinds,
+  deleted: accessKinds,
+  // What signs in would act as an operator. What calls models, or is told of the account, does as before.
+  promoted: ['password', 'passkeys', 'identities', 'sessions', 'links', 'management_keys'],
+  // They would work again if the account became an operator once more.
+  demoted: ['management_keys'],
+  // By its owner, who may have lost a device, or somebody's trust: other devices and programs go on.
+  'password-set': ['sessions', 'links'],
+}
+
+// Links with a secret: sign-in, invitation, verification of an address, new password.
+
+export interface SecretLink {
+  /** The secret is in the fragment, which browsers do not send. */
+  readonly url: string
+  readonly expiresAt: number
+}
+
+/** The console page of each kind of link. */
+const pages = { link: 'link', invitation: 'link', verification: 'verify', reset: 'reset' } as const
+export type LinkKind = keyof typeof pages
+
+/** Creates the ticket of a link, and voids any older one of its kind. `consoleUrl` has no trailing slash. */
+export async function newLink(
+  identities: Pick<IdentityStore, 'dropTickets' | 'insertTicket'>,
+  wanted: {
+    readonly kind: LinkKind
+    readonly account: string
+    readonly consoleUrl: string
+    readonly now: number
+  },
+): Promise<SecretLink> {
+  const { kind, account, consoleUrl, now } = wanted
+  const { ticket, text } = mintTicket(kind, account, now)
+  await identities.dropTickets(account, kind)
+  await identities.insertTicket(ticket)
+  return { url: `${consoleUrl}/${pages[kind]}#${text}`, expiresAt: ticket.expiresAt }
+}
+
+/** Uses up a ticket by its text; undefined if it is unknown, of another kind, expired or used. */
+export async function useTicket(
+  { identities, now }: { readonly identities: Pick<IdentityStore, 'useTicket'>; readonly now: () => number },
+  token: string,
+  kind: TicketKind,
+): Promise<Ticket | undefined> {
+  const id = ticketIdOf(token)
+  return id === undefined ? undefined : identities.useTicket(id, hashOfKey(token), kind, now())
+}
+
+// What a directory that provisions accounts and groups (SCIM) says of them.
+
+export type ProvisionedKind = 'user' | 'group'
+
+export interface Provisioned {
+  /** Of the account or the group. */
+  readonly id: string
+  readonly kind: ProvisionedKind
+  /** Its name in the directory, in small letters, where that is not the address of the account; null otherwise. */
+  readonly userName: string | null
+  /** What the directory calls it. */
+  readonly externalId: string | null
+  /** Everything else, as it was sent. */
+  readonly attributes: Readonly<Record<string, unknown>>
+  readonly changedAt: number
+}
+
+export interface ProvisioningStore {
+  /**
+   * Changes of one account or group, or of a name that one is to have, one at a time at all gateways together: what `act`
+   * has read of it is so until it ends.
+   * Rejects with `overloaded` where another one takes long, or `store_unavailable`.
+   */
+  changeAlone<T>(id: string, act: () => Promise<T>): Promise<T>
+  put(row: Provisioned): Awaitable<void>
+  find(id: string): Awaitable<Provisioned | undefined>
+  /** The account with this name, in small letters. */
+  byUserName(userName: string): Awaitable<string | undefined>
+  byExternalId(externalId: string, kind: ProvisionedKind): Awaitable<string | undefined>
+  remove(id: string): Awaitable<void>
+  /** Accounts in the order they were opened, deleted ones left out; `offset` of them are passed over. */
+  accounts(offset: number, limit: number): Awaitable<readonly string[]>
 }

@@ -6,9 +6,8 @@ import type { Configuration, IDToken } from 'openid-client'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Account, AccountStore, NewcomerAllowances, Role } from '../account.ts'
 import type { GroupRole, GroupStore, Member } from '../group.ts'
-import { accountAddress, isAddress } from './address.ts'
-import { useTicket } from './secret-link.ts'
-import { type ActLog, type Identity, type IdentityStore, mintTicket } from './identity-store.ts'
+import { accountAddress, isAddress } from './mail.ts'
+import { type ActLog, type Identity, type IdentityStore, mintTicket, useTicket } from './identity-store.ts'
 
 export interface OidcSettings {
   readonly issuer: string

@@ -10,8 +10,14 @@ import type {
 } from '@simplewebauthn/server'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Account, AccountStore } from '../account.ts'
-import { useTicket } from './secret-link.ts'
-import { type IdentityStore, mintTicket, type Passkey, type Ticket, ticketLife } from './identity-store.ts'
+import {
+  type IdentityStore,
+  mintTicket,
+  type Passkey,
+  type Ticket,
+  ticketLife,
+  useTicket,
+} from './identity-store.ts'
 
 export interface PasskeyParts {
   readonly accounts: AccountStore

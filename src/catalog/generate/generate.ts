@@ -7,13 +7,16 @@ import { type CatalogFile, catalogFileSchema } from '../row.ts'
 import {
   acknowledgementsSchema,
   billedAsSchema,
+  type CatalogSource,
+  decidedSchema,
+  effortsIn,
+  effortTable,
+  genaiPrices,
   type Merged,
   mergeProvider,
-  type CatalogSource,
+  pi,
   withBilledAs,
 } from './sources/merge.ts'
-import { decidedSchema, effortsIn, effortTable, pi } from './sources/pi.ts'
-import { genaiPrices } from './sources/genai-prices.ts'
 import { coveredProviders } from './sources/providers.ts'
 
 const here = import.meta.dir

@@ -24,7 +24,7 @@ import { asGatewayError, type ErrorCode, errorTable, GatewayError } from '../../
 import type { OnCallEnded } from '../../observe/call-log.ts'
 import type { Log } from '../../observe/log.ts'
 import { noWarnings, type Warning } from '../../protocols/lowering.ts'
-import { plural } from '../../text/csv.ts'
+import { plural } from '../../text/text.ts'
 import {
   type Abandoned,
   type ChatLimits,

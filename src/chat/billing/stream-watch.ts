@@ -1,7 +1,7 @@
 // Watches the cost of a running stream: writes checkpoints, extends the hold, and stops the stream if it cannot.
 
 import type { Awaitable } from '../../async/async.ts'
-import type { Progress } from '../../conversation/progress.ts'
+import type { Progress } from '../../conversation/delivered.ts'
 import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { larger, type Pico, smaller } from '../../credits/money.ts'

@@ -2,7 +2,7 @@
 // when idle, which frees ninety megabytes. Below: what the gateway counts itself because the provider did not.
 
 import { Worker } from 'node:worker_threads'
-import type { DeliveredTokens, Sample, Delivered } from '../../conversation/delivered.ts'
+import type { Delivered, DeliveredTokens, Sample } from '../../conversation/delivered.ts'
 import type { PromptMedia, PromptParts } from '../../protocols/request/prompt-parts.ts'
 import type { Scheduler } from '../../scheduler/scheduler.ts'
 import type { Model } from '../../catalog/row.ts'

@@ -3,7 +3,7 @@
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../../errors/errors.ts'
 import { fault } from '../../protocols/faults.ts'
-import type { Progress as ChatProgress } from '../../conversation/progress.ts'
+import type { Progress as ChatProgress } from '../../conversation/delivered.ts'
 import type { Abandoned } from '../call.ts'
 
 /** Thrown by an attempt whose provider failed before anything reached the client. */

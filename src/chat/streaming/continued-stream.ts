@@ -5,7 +5,7 @@
 
 import type { Offer } from '../../catalog/row.ts'
 import type { Fault } from '../../conversation/event.ts'
-import type { ContentEvent, Progress } from '../../conversation/progress.ts'
+import type { ContentEvent, Progress } from '../../conversation/delivered.ts'
 import type { AssistantMessage, ChatRequest, Message, TurnMessage } from '../../conversation/request.ts'
 import { completionTokens, type Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'

@@ -2,7 +2,7 @@
 
 import { type Awaitable, type Placed, ShortLivedMap, ShortLivedSet } from '../../async/async.ts'
 import type { Fault } from '../../conversation/event.ts'
-import { EventProgress, type Progress } from '../../conversation/progress.ts'
+import { EventProgress, type Progress } from '../../conversation/delivered.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'

@@ -1,11 +1,11 @@
 // Builds the client's HTTP response: the headers of every answer, and the body, whole or streaming.
 
 import { type ChatEvent, collect, eventsOf, type Fault } from '../../conversation/event.ts'
-import type { ContentEvent } from '../../conversation/progress.ts'
+import type { ContentEvent } from '../../conversation/delivered.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { Attempt, RouteNote } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, type RenderedError, renderError } from '../../errors/errors.ts'
-import { AnswerGuard } from '../../guards/answer.ts'
+import { AnswerGuard } from '../../guards/guards.ts'
 import { type DoneOrSteps, isLong, stepCharacters, stringifySteps } from '../../json/json.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'

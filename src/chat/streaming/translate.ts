@@ -1,8 +1,12 @@
 // Translation: a source decodes the provider's bytes, a sink encodes its events for the client.
 
-import { pieceCharacters } from '../../conversation/delivered.ts'
+import {
+  type ContentEvent,
+  EventProgress,
+  pieceCharacters,
+  type Progress,
+} from '../../conversation/delivered.ts'
 import type { ChatEvent } from '../../conversation/event.ts'
-import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
 import type { JsonObject, ToolCall } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors/errors.ts'

@@ -2,7 +2,7 @@
 
 import { type ChatEvent, collect, eventsOf } from '../../conversation/event.ts'
 import type { ApprovedCall, DeclaredTools } from '../../conversation/gateway-tools.ts'
-import type { ContentEvent, Progress } from '../../conversation/progress.ts'
+import type { ContentEvent, Progress } from '../../conversation/delivered.ts'
 import { GatewayError, type RenderedError } from '../../errors/errors.ts'
 import type { Warning } from '../../protocols/lowering.ts'
 import { CallTools } from '../../tools/tool.ts'

@@ -7,7 +7,7 @@ import {
   joinReasoning,
 } from '../../conversation/event.ts'
 import type { DeclaredTools, GatewayChoice } from '../../conversation/gateway-tools.ts'
-import type { ContentEvent } from '../../conversation/progress.ts'
+import type { ContentEvent } from '../../conversation/delivered.ts'
 import type {
   AssistantMessage,
   ChatRequest,

@@ -12,7 +12,7 @@ import {
   type ToolResult,
   webTools,
 } from '../../conversation/gateway-tools.ts'
-import type { ContentEvent } from '../../conversation/progress.ts'
+import type { ContentEvent } from '../../conversation/delivered.ts'
 import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/request.ts'
 import { completionTokens } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'

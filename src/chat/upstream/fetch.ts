@@ -11,12 +11,12 @@ import {
   defaultEmbeddingQuirks,
   type EmbeddingAnswer,
   type EmbeddingOutbound,
-} from '../../protocols/embeddings/embeddings.ts'
+  type Target,
+} from '../../protocols/protocol.ts'
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import { isObject, parseJson } from '../../protocols/lenient.ts'
 import type { Warning } from '../../protocols/lowering.ts'
 import { isDecision } from '../../protocols/decisions/decisions.ts'
-import type { Target } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import {
   type ChatLimits,

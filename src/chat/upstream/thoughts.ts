@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import { lineOf } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
 import { joinReasoning } from '../../conversation/event.ts'
-import type { ContentEvent } from '../../conversation/progress.ts'
+import type { ContentEvent } from '../../conversation/delivered.ts'
 import type {
   AssistantMessage,
   Json,

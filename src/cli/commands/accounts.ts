@@ -9,15 +9,14 @@ import {
   type Role,
   type Session,
 } from '../../accounts/account.ts'
-import { type Access, accessKinds } from '../../accounts/identity/access.ts'
-import { isAddress } from '../../accounts/identity/address.ts'
+import { type Access, accessKinds, newLink } from '../../accounts/identity/identity-store.ts'
+import { isAddress } from '../../accounts/identity/mail.ts'
 import { requireLinks } from '../../accounts/identity/identities.ts'
-import { newLink } from '../../accounts/identity/secret-link.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/wallet.ts'
 import { formatUsd } from '../../credits/money.ts'
-import { grantMonthly } from '../../credits/monthly-credit.ts'
+import { grantMonthly } from '../../credits/calendar.ts'
 import { newcomerAllowances, signInWays } from '../../config/config.ts'
-import { entryView } from '../../http/admin/accounts.ts'
+import { entryView, invitePeople, readList } from '../../http/admin/accounts.ts'
 import type { AccountView } from '../../http/admin/answers.ts'
 import { recordAct } from '../../http/console/route.ts'
 import { appAccountToken } from '../../payments/apple.ts'
@@ -39,8 +38,7 @@ import { accountOf, actingOn, withAccount, withNewStore, withStore } from '../wi
 import { balanceView, renderBalance } from './credits.ts'
 import { keyView, renderKeys } from './keys.ts'
 import { readFileSync } from 'node:fs'
-import { invitePeople, readList } from '../../http/admin/invitations.ts'
-import { csvLine, plural } from '../../text/csv.ts'
+import { csvLine, plural } from '../../text/text.ts'
 
 /** Creates an account with its welcome credit. Fails if the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {

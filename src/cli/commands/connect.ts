@@ -12,8 +12,13 @@ import {
 } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type ClientText, type ConnectedClient, connectedClients } from '../../connect/clients.ts'
-import { mergedFile, UnmergeableFile } from '../../connect/merge-file.ts'
+import {
+  type ClientText,
+  type ConnectedClient,
+  connectedClients,
+  mergedFile,
+  UnmergeableFile,
+} from '../../connect/clients.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { gatewayUrl } from '../gateway-address.ts'
 

@@ -3,7 +3,7 @@
 import * as acts from '../../http/admin/acts.ts'
 import type { Account } from '../../accounts/account.ts'
 import { formatCreditLine, freeIn } from '../../credits/wallet.ts'
-import { lifeFault } from '../../credits/calendar.ts'
+import { grantMonthly, lifeFault } from '../../credits/calendar.ts'
 import type { LedgerReader, LotBalance } from '../../credits/ledger/ledger.ts'
 import {
   type HistoryEntry,
@@ -14,11 +14,9 @@ import {
   type StatementEntry,
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
-import { grantMonthly } from '../../credits/monthly-credit.ts'
 import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
 import { recordAct } from '../../http/console/route.ts'
-import { csvOf, plural } from '../../text/csv.ts'
-import { escapeHtml } from '../../text/html.ts'
+import { csvOf, escapeHtml, plural } from '../../text/text.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'

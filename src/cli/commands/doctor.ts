@@ -19,14 +19,14 @@ import {
 import { webSearchOf } from '../../serve/gateway/tools.ts'
 import type { ServerFacts } from '../../store/postgres/server.ts'
 import type { DatabaseServer, RetentionFacts } from '../../store/store.ts'
-import { plural } from '../../text/csv.ts'
+import { plural } from '../../text/text.ts'
 import { SearchFault } from '../../tools/search/backends.ts'
 import { PageReader, UnreadablePage } from '../../tools/search/page/page-reader.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
-import { CommandFailure, type Context, print, type Invocation, usageFault } from '../context.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault } from '../context.ts'
 import { folderSays, isUsersChoice } from '../gateway-address.ts'
 import { catalogFileIn, withStore } from '../with-store.ts'
-import { NearIds } from '../../catalog/near-ids.ts'
+import { NearIds } from '../../catalog/catalog.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
 

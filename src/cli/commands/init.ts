@@ -11,9 +11,9 @@ import {
   renderFaults,
   serviceFile,
 } from '../../config/config.ts'
-import { NearIds } from '../../catalog/near-ids.ts'
+import { NearIds } from '../../catalog/catalog.ts'
 import { suggestion } from '../../catalog/row.ts'
-import { plural } from '../../text/csv.ts'
+import { plural } from '../../text/text.ts'
 import { providerById, providers } from '../../providers/registry.ts'
 import type { Provider } from '../../providers/provider.ts'
 import { Discovery } from '../../serve/gateway/catalog.ts'

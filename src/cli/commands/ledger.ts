@@ -16,8 +16,8 @@ import {
   type Reconciliation,
 } from '../../credits/ledger/reconcile.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
-import { auditNote } from '../../notify/upkeep.ts'
-import { plural } from '../../text/csv.ts'
+import { auditNote } from '../../notify/alarms.ts'
+import { plural } from '../../text/text.ts'
 import {
   CommandFailure,
   type Context,

@@ -14,7 +14,7 @@ import {
   liveOf,
   parseCatalogFile,
 } from '../../serve/gateway/catalog.ts'
-import { plural } from '../../text/csv.ts'
+import { plural } from '../../text/text.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { isUsersChoice } from '../gateway-address.ts'
 import { catalogFileIn, commandLineOperator, serverIn, withNewStore } from '../with-store.ts'

@@ -4,9 +4,17 @@ import { z } from 'zod'
 import { GatewayError } from '../../errors/errors.ts'
 import { callNamed } from '../../http/admin/support.ts'
 import { detailOfRow, operatorRow, requestParameters } from '../../http/console/requests.ts'
-import { parseQuery } from '../../http/intake/query.ts'
-import { cursorText, placeOf, requestList, requestObject } from '../../http/v1/request-views.ts'
-import { adminUsageParameters, usageQuery, type UsageView, usageView } from '../../http/v1/usage.ts'
+import { parseQuery } from '../../http/intake/read-body.ts'
+import {
+  adminUsageParameters,
+  cursorText,
+  placeOf,
+  requestList,
+  requestObject,
+  usageQuery,
+  type UsageView,
+  usageView,
+} from '../../http/v1/usage.ts'
 import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../observe/call-log.ts'
 import {
   CommandFailure,

@@ -14,7 +14,7 @@ import {
   settings,
   shownSettings,
 } from '../../config/config.ts'
-import { NearIds } from '../../catalog/near-ids.ts'
+import { NearIds } from '../../catalog/catalog.ts'
 import { catalogInUse, unsoldModels } from '../../serve/gateway/catalog.ts'
 import { runningServer } from '../../serve/running-server.ts'
 import type { BackupReport } from '../../store/backup.ts'

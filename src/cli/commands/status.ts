@@ -6,7 +6,7 @@ import { storePlace } from '../../config/config.ts'
 import { startOfDay } from '../../credits/calendar.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { noticeOfServer, runningServer } from '../../serve/running-server.ts'
-import { plural } from '../../text/csv.ts'
+import { plural } from '../../text/text.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { version, versionText } from '../../version.ts'
 import { CommandFailure, type Context, isoTime, print } from '../context.ts'
@@ -133,7 +133,7 @@ function nextSteps({ config, loaded }: Context) {
 async function statusOf(context: Context): Promise<Status> {
   const { config, loaded } = context
   const server = await serverStatus(config.data_dir)
-  const { hasStoreIn } = await import('../../store/place.ts')
+  const { hasStoreIn } = await import('../../store/open.ts')
   const has = await hasStoreIn(storePlace(config), context.io.clock)
   const ledger = has ? await booksOf(context) : null
   const providers =

@@ -17,8 +17,14 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { reasonOf, storePlace } from '../../config/config.ts'
 import { fileInTar } from '../../release/archive.ts'
-import { readPublicKey, SignatureFault, verifySignature } from '../../release/minisign.ts'
-import { type ReleaseIndex, releaseIndex, sumsIn } from '../../release/release-index.ts'
+import {
+  readPublicKey,
+  type ReleaseIndex,
+  releaseIndex,
+  SignatureFault,
+  sumsIn,
+  verifySignature,
+} from '../../release/minisign.ts'
 import { syncFile } from '../../store/upgrade.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
 import { builtFor, releaseKey, version } from '../../version.ts'

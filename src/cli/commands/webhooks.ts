@@ -2,9 +2,8 @@
 
 import type { OperatorActing } from '../../http/console/route.ts'
 import * as acts from '../../http/console/webhooks.ts'
-import type { WebhookSender } from '../../notify/sender.ts'
+import type { Webhooks, WebhookSender } from '../../notify/webhook.ts'
 import { type EventType, eventTypes } from '../../notify/events.ts'
-import type { Webhooks } from '../../notify/webhook.ts'
 import { webhooksOf } from '../../serve/gateway/webhooks.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { actingOn, withAccount } from '../with-store.ts'

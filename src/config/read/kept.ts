@@ -11,7 +11,7 @@ import {
   printPath,
   type Tree,
 } from './draft.ts'
-import { placeholderProblem } from './secrets.ts'
+import { placeholderProblem } from './environment.ts'
 
 /** Settings that are kept, as in weir.yaml, but models by their id. */
 export interface KeptSettings {

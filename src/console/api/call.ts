@@ -11,8 +11,28 @@ import type {
   RequestRowView,
   SessionView,
 } from '../../http/console/answers.ts'
+import type { OwnPlansView, TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
 import { t } from '../strings/text.ts'
-import { addressOf } from './address.ts'
+
+// Addresses of the gateway, which may be below a path of its host.
+
+/** The path of the gateway on its host: `/weir`, and nothing where it has the whole host. Scripts know where they lie. */
+export const gatewayPath = pathBefore(import.meta.url)
+
+/** Exported for tests. */
+export function pathBefore(script: string): string {
+  return /^(.*)\/console\/assets\/[^/]*$/.exec(new URL(script).pathname)?.[1] ?? ''
+}
+
+/** The address of a path of the gateway, such as `/docs/errors`, for links and calls that the router does not make. */
+export function addressOf(path: string): string {
+  return gatewayPath + path
+}
+
+/** Where programs call the gateway: for a page to show, in full. */
+export function fullAddressOf(path: string): string {
+  return location.origin + addressOf(path)
+}
 
 /** The error format of all refusals. */
 interface Fault {
@@ -296,4 +316,54 @@ export function useMcpServers() {
     queryKey: ['mcp-servers'],
     queryFn: async () => (await call<{ data: readonly McpServerView[] }>('GET', 'mcp-servers')).data,
   })
+}
+
+// Queries of top-ups, their terms, and how often one that waits is asked for.
+
+export function useTopUpTerms() {
+  return useQuery({
+    queryKey: ['top-up-terms'],
+    queryFn: () => call<{ data: TopUpTermsView }>('GET', 'top-up-terms').then(({ data }) => data),
+  })
+}
+
+export function usePlans() {
+  return useQuery({
+    queryKey: ['plans'],
+    queryFn: () => call<{ data: OwnPlansView }>('GET', 'plans').then(({ data }) => data),
+  })
+}
+
+export function useTopUps() {
+  return useInfiniteQuery({
+    queryKey: ['top-ups'],
+    queryFn: ({ pageParam }) =>
+      call<Page<TopUpView>>('GET', `top-ups?limit=20${pageParam === null ? '' : `&cursor=${pageParam}`}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+}
+
+/** Short for a new payment, longer if it takes a while. */
+function askAgainMs(asked: number): number {
+  if (asked < 40) return 3_000
+  return asked < 100 ? 10_000 : 30_000
+}
+
+/** A top-up, polled while it is pending and the page is visible. */
+export function useTopUp(id: string) {
+  return useQuery({
+    queryKey: ['top-ups', id],
+    queryFn: () =>
+      call<TopUpView>('GET', `top-ups/${encodeURIComponent(id)}`, undefined, {
+        withinMs: relayedAnswerWithinMs,
+      }),
+    refetchInterval: ({ state: { data, dataUpdateCount } }) =>
+      data !== undefined && isWaiting(data) ? askAgainMs(dataUpdateCount) : false,
+  })
+}
+
+/** Whether it is still expected to change. */
+export function isWaiting({ state, problem }: TopUpView): boolean {
+  return (state === 'open' || state === 'paid') && problem === null
 }

@@ -9,7 +9,7 @@ import { call, send, useConversations } from '../api/call.ts'
 import { ago, count, t } from '../strings/text.ts'
 import { ActForm, Button, Dialog, Failure } from '../ui/kit.tsx'
 import { isTextList, useRemembered } from '../ui/remembered.ts'
-import { ImportButton } from './import.tsx'
+import { ImportButton } from './exports.tsx'
 import { stopAnswerIn } from './open-thread.ts'
 
 interface ConversationsProps {

@@ -7,8 +7,15 @@ import { firstModel, reasons, recently } from '../pages/models.tsx'
 import { t } from '../strings/text.ts'
 import { Combobox } from '../ui/combobox.tsx'
 import { Badge, Button, Dialog } from '../ui/kit.tsx'
-import { isTextList, onRemembered, recall, useRemembered } from '../ui/remembered.ts'
-import { lastPicked, pickModel, recentItem } from './picked-model.ts'
+import {
+  isTextList,
+  lastPicked,
+  onRemembered,
+  pickModel,
+  recall,
+  recentItem,
+  useRemembered,
+} from '../ui/remembered.ts'
 
 const favouritesItem = 'weir.favourite-models'
 /** The limit of shown matches. */

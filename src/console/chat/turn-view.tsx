@@ -2,7 +2,7 @@
 
 import { memo, useState } from 'react'
 import { Link } from 'wouter'
-import { addressOf } from '../api/address.ts'
+import { addressOf } from '../api/call.ts'
 import { poolName } from '../pages/words.tsx'
 import { count, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Button, Copy } from '../ui/kit.tsx'

@@ -9,7 +9,7 @@ import type {
   SettingsTestView,
 } from '../../http/admin/answers.ts'
 import { call, faultIn, relayedAnswerWithinMs } from '../api/call.ts'
-import { elevate } from '../session/credentials.tsx'
+import { elevate } from '../session/signed-out.tsx'
 import { count, milliseconds, t, usd } from '../strings/text.ts'
 import { ActForm, Badge, Button, Dialog, Failure, Loading, Note, TimeIn, useAct } from '../ui/kit.tsx'
 import { Table } from '../ui/table.tsx'

@@ -4,10 +4,11 @@ import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-quer
 import { useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { GroupDetailView, GroupView, Page } from '../../http/console/answers.ts'
-import { call, newId } from '../api/call.ts'
-import { Budget, Members } from '../pages/group-members.tsx'
-import { elevate } from '../session/credentials.tsx'
-import { moment, t, usd } from '../strings/text.ts'
+import type { GroupStatementView } from '../../http/payments/answers.ts'
+import { addressOf, call, newId } from '../api/call.ts'
+import { Budget, Members } from '../pages/groups.tsx'
+import { elevate } from '../session/signed-out.tsx'
+import { countOf, moment, monthName, t, usd } from '../strings/text.ts'
 import {
   ActForm,
   Button,
@@ -18,11 +19,11 @@ import {
   Failure,
   Loading,
   PageHead,
+  Section,
   TextField,
   textOf,
 } from '../ui/kit.tsx'
 import { firstOnPhones, notOnPhones, numeric, Older, QueryState, Table, wideOnly } from '../ui/table.tsx'
-import { GroupStatement } from './group-statement.tsx'
 
 export function Groups() {
   const [making, setMaking] = useState(false)
@@ -294,5 +295,79 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
         </Dialog>
       )}
     </>
+  )
+}
+
+// The statement of a month of a group: who has spent what in it.
+
+/** How many months back can be chosen. */
+const months = 12
+
+function GroupStatement({ path }: { path: string }) {
+  const [month, setMonth] = useState(() => monthsBack()[0]!)
+  const at = `${path}/statements/${month}`
+  const query = useQuery({
+    queryKey: ['admin', 'group-statement', path, month],
+    queryFn: async () => (await call<{ data: GroupStatementView }>('GET', at)).data,
+  })
+  return (
+    <Section title={t('Statement')}>
+      <div className="mb-3 flex flex-wrap items-end gap-3">
+        <div className="min-w-48">
+          <Choice
+            label={t('Month')}
+            value={month}
+            options={monthsBack().map((name) => [name, monthName(name)])}
+            onChange={(event) => setMonth(event.target.value)}
+          />
+        </div>
+        <a
+          className="inline-flex h-9 items-center rounded-md border border-line-strong bg-panel px-3.5 font-medium hover:bg-paper"
+          href={addressOf(`/console/api/${at}/spending.csv`)}
+          download
+        >
+          {t('By day and person as CSV')}
+        </a>
+      </div>
+      <QueryState query={query} />
+      {query.data && <Spending statement={query.data} />}
+    </Section>
+  )
+}
+
+function Spending({ statement: { spent, people, credit } }: { statement: GroupStatementView }) {
+  if (spent.calls === 0) return <Empty title={t('No calls in this month.')} />
+  return (
+    <>
+      <p className="mb-3">
+        {countOf(spent.calls, '{count} call', '{count} calls')}, {usd(spent.charged_usd)}
+        {credit !== null && (
+          <>
+            {' · '}
+            {t('credit of the group: {opening} before, {closing} after', {
+              opening: usd(credit.opening.balance),
+              closing: usd(credit.closing.balance),
+            })}
+          </>
+        )}
+      </p>
+      <Table label={t('Statement')} columns={[t('Person'), numeric(t('Calls')), numeric(t('Cost'))]}>
+        {people.map(({ id, label, calls, charged_usd: charged }) => (
+          <tr key={id}>
+            <td className={`break-words ${firstOnPhones}`}>{label ?? id ?? t('all others')}</td>
+            <td className="num">{calls}</td>
+            <td className="num">{usd(charged)}</td>
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}
+
+/** This month first. */
+function monthsBack(): readonly string[] {
+  const now = new Date()
+  return Array.from({ length: months }, (_, back) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7),
   )
 }

@@ -19,7 +19,7 @@ import {
   textOf,
   Time,
 } from '../ui/kit.tsx'
-import { elevate } from '../session/credentials.tsx'
+import { elevate } from '../session/signed-out.tsx'
 import { firstOnPhones, notOnPhones, QueryState, Table, wideOnly } from '../ui/table.tsx'
 
 const queryKey = ['admin', 'management-keys']

@@ -15,7 +15,7 @@ import type {
 import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { TopUpTable } from '../pages/payments.tsx'
 import { amountOf, planText, problems, rateOf, processorName, TopUpBadges } from '../pages/words.tsx'
-import { elevate } from '../session/credentials.tsx'
+import { elevate } from '../session/signed-out.tsx'
 import { countOf, day, decimal, exact, moment, money, plus, t, usd } from '../strings/text.ts'
 import {
   Back,

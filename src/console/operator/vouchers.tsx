@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { NewVoucherView, VoucherView } from '../../http/payments/answers.ts'
 import { call, newId } from '../api/call.ts'
-import { elevate } from '../session/credentials.tsx'
+import { elevate } from '../session/signed-out.tsx'
 import { day, t, usd } from '../strings/text.ts'
 import {
   ActForm,

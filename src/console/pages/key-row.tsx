@@ -2,7 +2,7 @@
 
 import type { KeyView } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
-import { elevate } from '../session/credentials.tsx'
+import { elevate } from '../session/signed-out.tsx'
 import { countOf, moment, t, usd, usdShort } from '../strings/text.ts'
 import { Badge, Button, Failure, Time, TimeIn, useAct } from '../ui/kit.tsx'
 
@@ -177,5 +177,19 @@ export function PauseButton({
       </Button>
       {error !== null && <Failure error={error} />}
     </>
+  )
+}
+
+export function KeySearch({ q, onChange }: { q: string; onChange: (q: string) => void }) {
+  return (
+    <input
+      type="search"
+      aria-label={t('Search keys')}
+      placeholder={t('Name, id or last characters')}
+      value={q}
+      maxLength={200}
+      onChange={(event) => onChange(event.target.value)}
+      className="control mb-4 max-w-md"
+    />
   )
 }

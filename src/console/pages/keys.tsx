@@ -3,9 +3,18 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
-import { addressOf, fullAddressOf } from '../api/address.ts'
-import { call, faultIn, newId, useCredits, useKeys, useModels, useSession } from '../api/call.ts'
-import { useTopUpTerms } from '../api/payments.ts'
+import {
+  addressOf,
+  call,
+  faultIn,
+  fullAddressOf,
+  newId,
+  useCredits,
+  useKeys,
+  useModels,
+  useSession,
+  useTopUpTerms,
+} from '../api/call.ts'
 import { decimal, milliseconds, moment, sumOf, t, usd, usdShort } from '../strings/text.ts'
 import {
   Button,
@@ -23,7 +32,7 @@ import {
   TimeIn,
   useAct,
 } from '../ui/kit.tsx'
-import { isFrozen, KeyLimit, KeyName, KeyState, PauseButton } from './key-row.tsx'
+import { isFrozen, KeyLimit, KeyName, KeySearch, KeyState, PauseButton } from './key-row.tsx'
 import {
   firstOnPhones,
   notOnPhones,
@@ -102,20 +111,6 @@ export function Keys() {
 
 /** A list that is longer is searched. */
 const manyKeys = 10
-
-export function KeySearch({ q, onChange }: { q: string; onChange: (q: string) => void }) {
-  return (
-    <input
-      type="search"
-      aria-label={t('Search keys')}
-      placeholder={t('Name, id or last characters')}
-      value={q}
-      maxLength={200}
-      onChange={(event) => onChange(event.target.value)}
-      className="control mb-4 max-w-md"
-    />
-  )
-}
 
 // For test keys: how to make a provider fail on purpose, to test one's own program.
 

@@ -4,8 +4,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { McpProbeView, McpServerView } from '../../http/console/answers.ts'
-import { fullAddressOf } from '../api/address.ts'
-import { call, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
+import { call, fullAddressOf, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import {
   ActForm,

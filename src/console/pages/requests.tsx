@@ -13,9 +13,8 @@ import type {
   RequestDetailView,
   RequestRowView,
 } from '../../http/console/answers.ts'
-import { csvLine } from '../../text/csv.ts'
-import { addressOf } from '../api/address.ts'
-import { call, useKeys } from '../api/call.ts'
+import { csvLine } from '../../text/text.ts'
+import { addressOf, call, useKeys } from '../api/call.ts'
 import {
   ago,
   count,

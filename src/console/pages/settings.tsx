@@ -10,9 +10,8 @@ import type {
   PasskeyView,
   SessionView,
 } from '../../http/console/answers.ts'
-import { addressOf } from '../api/address.ts'
-import { call, relayedAnswerWithinMs, takeSession, useSession } from '../api/call.ts'
-import { canUsePasskeys, elevate, newPasskey, PasswordField } from '../session/credentials.tsx'
+import { addressOf, call, relayedAnswerWithinMs, takeSession, useSession } from '../api/call.ts'
+import { canUsePasskeys, elevate, newPasskey, PasswordField } from '../session/signed-out.tsx'
 import { chooseLanguage, day, language, languages, moment, t } from '../strings/text.ts'
 import {
   ActForm,

@@ -4,8 +4,15 @@ import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { CurrencyTermsView, TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
-import { call, faultIn, newId, relayedAnswerWithinMs } from '../api/call.ts'
-import { isWaiting, useTopUp, useTopUpTerms } from '../api/payments.ts'
+import {
+  call,
+  faultIn,
+  isWaiting,
+  newId,
+  relayedAnswerWithinMs,
+  useTopUp,
+  useTopUpTerms,
+} from '../api/call.ts'
 import { day, moment, money, t, usd } from '../strings/text.ts'
 import {
   Back,

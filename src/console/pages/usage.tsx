@@ -5,8 +5,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import type { UsageView } from '../../http/console/answers.ts'
-import { addressOf } from '../api/address.ts'
-import { call } from '../api/call.ts'
+import { addressOf, call } from '../api/call.ts'
 import {
   compact,
   count,

@@ -1,11 +1,7 @@
 // Hindi, by area; what concerns calls is in hi-calls.ts, providers and models in hi-models.ts.
 
-import { calls, chat } from './hi-calls.ts'
-import { chatting } from './hi-chat.ts'
-import { lists } from './hi-lists.ts'
+import { calls, chat, chatting, lists, plans, support } from './hi-calls.ts'
 import { models } from './hi-models.ts'
-import { plans } from './hi-plans.ts'
-import { support } from './hi-support.ts'
 
 // Hindi: settings, webhooks, and MCP servers.
 

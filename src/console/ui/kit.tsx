@@ -14,8 +14,7 @@ import {
   useState,
 } from 'react'
 import { Link } from 'wouter'
-import { addressOf } from '../api/address.ts'
-import { faultIn } from '../api/call.ts'
+import { addressOf, faultIn } from '../api/call.ts'
 import { ago, moment, t, usd, usdShort } from '../strings/text.ts'
 import type { SessionView } from '../../http/console/answers.ts'
 

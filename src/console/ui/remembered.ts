@@ -27,7 +27,7 @@ export function recall<T>(name: string, otherwise: T, isValid: (value: unknown) 
   return valid
 }
 
-export function remember(name: string, value: unknown): void {
+function remember(name: string, value: unknown): void {
   try {
     localStorage.setItem(name, JSON.stringify(value))
   } catch {
@@ -91,4 +91,23 @@ export function showTheme(): void {
 
 function isTheme(value: unknown): value is Theme {
   return themes.some((theme) => theme === value)
+}
+
+// What this browser remembers of the models of the chat.
+
+const pickedItem = 'weir.model'
+export const recentItem = 'weir.recent-models'
+const mostRecent = 5
+const none: readonly string[] = []
+
+/** The model of the next question, here and in the other pages of this browser. */
+export function pickModel(id: string): void {
+  localStorage.setItem(pickedItem, id)
+  const before = recall(recentItem, none, isTextList).filter((other) => other !== id)
+  remember(recentItem, [id, ...before].slice(0, mostRecent))
+}
+
+/** The id of the model picked last; empty before the first. */
+export function lastPicked(): string {
+  return localStorage.getItem(pickedItem) ?? ''
 }

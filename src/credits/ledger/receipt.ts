@@ -1,6 +1,6 @@
 // A receipt: what a call cost, in lines that can be re-added by hand. Amounts are decimal strings in USD.
 
-import type { Tags } from '../../conversation/tags.ts'
+import type { Tags } from '../../conversation/request.ts'
 import { completionTokens, promptTokens, tokenBuckets } from '../../conversation/usage.ts'
 import { formatUsd, type Pico } from '../money.ts'
 import { testPriceVersion } from '../price.ts'

@@ -1,6 +1,7 @@
 // What operators do with accounts and management keys, by a route or by a command: done, logged, and shown as the routes
 // answer it. What they do with the keys, servers and webhooks of an account is beside its routes in ../console.
 
+import { z } from 'zod'
 import {
   type Account,
   lifeState,
@@ -8,22 +9,40 @@ import {
   type Role,
   type Session,
 } from '../../accounts/account.ts'
-import { requireAddress } from '../../accounts/identity/address.ts'
 import { type Identities, invitedAccount } from '../../accounts/identity/identities.ts'
+import { requireAddress } from '../../accounts/identity/mail.ts'
 import {
   issueManagementKey,
   issueManagementKeyOnce,
   type ManagementKey,
   requestedKeyId,
   type WantedManagementKey,
-} from '../../accounts/management-key.ts'
-import { formatCreditLine } from '../../credits/wallet.ts'
+} from '../../accounts/key-leaks.ts'
 import type { GrantCommand, GrantResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
-import { grantMonthly } from '../../credits/monthly-credit.ts'
+import { formatCreditLine } from '../../credits/wallet.ts'
+import { grantMonthly } from '../../credits/calendar.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { invalid } from '../console/bodies.ts'
-import { iso, isoOrNull, type OperatorActing, recordAct, requirePerson } from '../console/route.ts'
+import {
+  futureTime,
+  invalid,
+  keyName,
+  networkNames,
+  requestId,
+  requireNetworks,
+  time,
+} from '../console/bodies.ts'
+import {
+  type AdminRoute,
+  adminRoute,
+  type ConsoleRoute,
+  iso,
+  isoOrNull,
+  type OperatorActing,
+  operatorRoute,
+  recordAct,
+  requirePerson,
+} from '../console/route.ts'
 import type { HttpParts } from '../parts.ts'
 import type { AccountView, LinkView, ManagementKeyView, NewManagementKeyView, RoleView } from './answers.ts'
 
@@ -264,3 +283,68 @@ export function managementKeyView(key: ManagementKey, now: number): ManagementKe
     scope: key.scope,
   }
 }
+
+// Management keys for the admin API. Operators can list and revoke them. Creating one requires a recent proof of
+// identity in the console, or the command line, so that a stolen key cannot create another; see `requirePerson`.
+
+const createBody = z.strictObject({
+  name: keyName,
+  id: requestId.describe(
+    'An id of yours for the request: the same one again makes no second key, and is refused.',
+  ),
+  expires_at: time.nullable().optional(),
+  networks: networkNames.nullable().optional(),
+  scope: z
+    .enum(['admin', 'scim'])
+    .optional()
+    .describe('`scim` for provisioning alone (`/scim/v2`); `admin` if left out.'),
+})
+
+export const managementKeyRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'management-keys',
+      id: 'listManagementKeys',
+      summary: 'List the keys of the admin API',
+      description: 'Of all operators. Without their text: that is shown once, when a key is made.',
+    },
+    async ({ parts }) => {
+      const keys = await parts.managementKeys.list()
+      return { data: keys.map((key) => managementKeyView(key, parts.now())) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'DELETE',
+      path: 'management-keys/:key',
+      id: 'revokeManagementKey',
+      summary: 'Revoke a key of the admin API, at once',
+    },
+    async (asked) => {
+      const key = await asked.parts.managementKeys.find(asked.params['key'] ?? '')
+      if (!key) throw new GatewayError('not_found')
+      return revokeManagementKey(asked, key)
+    },
+  ),
+]
+
+/** In the console only. */
+export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
+  {
+    method: 'POST',
+    path: 'admin/management-keys',
+    summary: 'Make a key of the admin API; it is shown this once',
+    status: 201,
+    elevated: true,
+    errors: ['idempotency_conflict'],
+    body: createBody,
+  },
+  async ({ parts, account, body }) => {
+    const { name, expires_at: expires, networks = null, scope = 'admin', id } = body
+    const expiresAt = expires == null ? null : futureTime('expires_at', expires, parts.now())
+    if (networks !== null) requireNetworks(networks)
+    const wanted = { account: account.id, name, expiresAt, networks, scope }
+    return createManagementKey({ parts, operator: account, by: 'session' }, wanted, id)
+  },
+)

@@ -30,7 +30,7 @@ import {
   recordAct,
   type SignedInAsked,
 } from '../console/route.ts'
-import { pageLimit, queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import { grantCredit } from './acts.ts'
 import type { AdministeredGroupView, GroupDetailView, GroupView, MemberView } from '../console/answers.ts'

@@ -14,10 +14,9 @@ import {
   requestParameters,
   time,
 } from '../console/requests.ts'
-import { whileOpen } from '../intake/read-body.ts'
-import { pageLimit, queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf, whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
-import { describeProviders } from '../service/providers.ts'
+import { describeProviders } from '../v1/models.ts'
 import { adminUsageParameters, usageAnswer, usageFile, usageQuery } from '../v1/usage.ts'
 import { requestIdOf } from '../../protocols/openai-responses/inbound/inbound.ts'
 import type { Found } from '../../observe/search.ts'

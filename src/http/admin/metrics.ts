@@ -2,8 +2,7 @@
 // the port that serves them is often everybody's.
 
 import type { ProviderHealth } from '../../chat/routing/health.ts'
-import type { Episode } from '../../notify/alarms.ts'
-import { notes, type UpkeepNote } from '../../notify/upkeep.ts'
+import { type Episode, notes, type UpkeepNote } from '../../notify/alarms.ts'
 import { familiesText, joinFigures, type MetricFamily, type StoreFigures } from '../../observe/call-log.ts'
 import { version } from '../../version.ts'
 import type { HttpParts } from '../parts.ts'

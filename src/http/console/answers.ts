@@ -4,7 +4,7 @@
 
 import { z } from 'zod'
 import { budgetWindows, groupRoles } from '../../accounts/group.ts'
-import { type AccessKind, accessKinds } from '../../accounts/identity/access.ts'
+import { type AccessKind, accessKinds } from '../../accounts/identity/identity-store.ts'
 import { servedBySchema } from '../../catalog/wire.ts'
 import { pools } from '../../credits/pool.ts'
 import { eventTypes } from '../../notify/events.ts'

@@ -23,7 +23,7 @@ import { freeIn } from '../../credits/wallet.ts'
 import { formatUsd, larger, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { pageLimit, queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import {
   type AccountAsked,

@@ -9,7 +9,7 @@ import style from './site.css' with { type: 'text' }
 import { etagMatches, etagOf } from '../../catalog/wire.ts'
 import { errorReference, GatewayError, renderError } from '../../errors/errors.ts'
 import { guideFiles, guidePage, type GuidePart, guideParts } from '../../guide/pages.ts'
-import { escapeHtml } from '../../text/html.ts'
+import { escapeHtml } from '../../text/text.ts'
 import type { FreeAnswer } from '../intake/paid/limits.ts'
 import { takesGzip } from '../intake/read-body.ts'
 import { type DocumentedRoute, openApiDocument, type OpenApiDocument } from './openapi.ts'

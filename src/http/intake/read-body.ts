@@ -1,11 +1,20 @@
 // How long a connection may be idle while its answer is made, and after it.
 
-import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
+import { promisify } from 'node:util'
+import { z } from 'zod'
 import type { Caller } from '../../accounts/account.ts'
 import type { Awaitable } from '../../async/async.ts'
-import { type Scheduler, Shares } from '../../scheduler/scheduler.ts'
-import type { Json, JsonObject } from '../../conversation/request.ts'
+import {
+  faultOfTag,
+  type Json,
+  type JsonObject,
+  mostTags,
+  readTagsHeader,
+  type Tags,
+  tagsText,
+  userTag,
+} from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
   charactersAtOnce,
@@ -28,8 +37,9 @@ import {
   type ShapeLimits,
 } from '../../json/scan.ts'
 import { isObject, opaqueInRequests } from '../../protocols/lenient.ts'
+import type { Warning } from '../../protocols/lowering.ts'
+import { type Scheduler, Shares } from '../../scheduler/scheduler.ts'
 import type { FreeAnswer } from './paid/limits.ts'
-import { refuseByTags, tagsHeader } from './paid/tags.ts'
 
 /** What requests are read with. */
 export interface Intake {
@@ -629,4 +639,132 @@ export async function compressible(
   const sent = await known
   const response = new Response(sent, { headers: { ...given, 'content-encoding': 'gzip' } })
   return { response, bytes: sent.length }
+}
+
+// Parses query parameters with a schema. Unknown ones are refused, like unknown fields of a body.
+
+/** The `limit` of a list: how many entries a page has. */
+export const pageLimit = z
+  .string()
+  .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+  .transform(Number)
+  .pipe(z.number().min(1).max(200))
+  .default(50)
+
+const repeated = 'It is there more than once.'
+const unknownName = 'It is not known here.'
+
+/** Throws `invalid_request` if a parameter is unknown, invalid or repeated. An empty one counts as absent. */
+export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Request): z.infer<Schema> {
+  const given = Object.create(null) as Record<string, string>
+  for (const [name, value] of new URL(request.url).searchParams) {
+    if (name in given) throw wrong(name, repeated)
+    if (value !== '') given[name] = value
+  }
+  return parseQuery(schema, given)
+}
+
+/** Throws `invalid_request` for a parameter that is none of `names`, or is there more than once. */
+export function requireKnown(query: URLSearchParams, names: readonly string[]): void {
+  for (const name of query.keys()) {
+    if (!names.includes(name)) throw wrong(name, unknownName)
+    if (query.getAll(name).length > 1) throw wrong(name, repeated)
+  }
+}
+
+/** Parses a value with the schema. Throws `invalid_request` with the first fault and its field. */
+export function parseQuery<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
+  const read = schema.safeParse(value)
+  if (read.success) return read.data
+  const issue = read.error.issues[0]
+  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined
+  const path = [...(issue?.path ?? []), ...(unknown === undefined ? [] : [unknown])]
+  throw wrong(path.join('.'), unknown === undefined ? (issue?.message ?? 'It is wrong.') : unknownName)
+}
+
+function wrong(param: string, why: string): GatewayError {
+  const name = param.slice(0, 100)
+  return new GatewayError('invalid_request', {
+    message: name === '' ? why : `${name}: ${why}`,
+    ...(name === '' ? {} : { param: name }),
+  })
+}
+
+/** The unescaped model id of a path. Throws `invalid_model_id` for an invalid escape. */
+export function decodePath(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch (cause) {
+    throw new GatewayError('invalid_model_id', { message: 'The model id in the path is not valid.', cause })
+  }
+}
+
+// What a request says it is for: the header `x-weir-tags`, then who it is made for (`user`), then its `metadata`.
+
+export const tagsHeader = 'x-weir-tags'
+
+const tooMany = `a call has at most ${mostTags} tags`
+const longestParam = 100
+
+/** The tags of a call as text, and what of the body is none for want of room or because of how it is written. */
+interface Tagged {
+  readonly tags: string | undefined
+  readonly warnings: readonly Warning[]
+}
+
+/** Throws `invalid_request` for a header that is out of bounds. */
+function refuseByTags(headers: Headers): void {
+  headerTags(headers)
+}
+
+/**
+ * The tags of a request; undefined without any. Of one name the operator's word about the group of the key counts most,
+ * that of the nearest group first. Then the header says more than `user`, and `user` more than `metadata`: who writes
+ * the header, such as a proxy of the company, has seen the body. Throws `invalid_request` for a header that is out of
+ * bounds.
+ */
+export function tagsOfRequest(
+  headers: Headers,
+  json: JsonObject,
+  groups: readonly { readonly tags: Tags | null }[] = [],
+): Tagged | undefined {
+  const { user, safety_identifier, metadata, labels } = json
+  const tags: Record<string, string> = {}
+  const warnings: Warning[] = []
+  let count = 0
+  const add = (name: string, value: unknown, param: string) => {
+    if (typeof value !== 'string' || value === '' || Object.hasOwn(tags, name)) return
+    const fault = faultOfTag(name, value) ?? (count < mostTags ? undefined : tooMany)
+    if (fault === undefined) {
+      tags[name] = value
+      count++
+    } else if (warnings.length < mostTags)
+      warnings.push({ param: param.slice(0, longestParam), message: `It is no tag of the call: ${fault}.` })
+  }
+  for (const { tags: ofGroup } of groups)
+    for (const [name, value] of Object.entries(ofGroup ?? {}))
+      if (faultOfTag(name, value) === undefined) add(name, value, name)
+  for (const [name, value] of Object.entries(headerTags(headers))) add(name, value, tagsHeader)
+  const pairs = objectOf(metadata)
+  if (typeof user === 'string') add(userTag, user, 'user')
+  else if (typeof safety_identifier === 'string') add(userTag, safety_identifier, 'safety_identifier')
+  // Where Messages has its user, and some clients of other protocols too.
+  add(userTag, pairs['user_id'], 'metadata.user_id')
+  for (const [name, value] of Object.entries(pairs))
+    if (name !== 'user_id') add(name, value, `metadata.${name}`)
+  for (const [name, value] of Object.entries(objectOf(labels))) add(name, value, `labels.${name}`)
+  if (count === 0 && warnings.length === 0) return undefined
+  return { tags: count === 0 ? undefined : tagsText(tags), warnings }
+}
+
+function headerTags(headers: Headers): Tags {
+  const written = headers.get(tagsHeader)
+  if (written === null) return {}
+  const read = readTagsHeader(written)
+  if (typeof read !== 'string') return read
+  throw new GatewayError('invalid_request', { message: `${tagsHeader}: ${read}.`, param: tagsHeader })
+}
+
+function objectOf(value: unknown): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {}
 }

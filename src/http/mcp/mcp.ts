@@ -11,8 +11,7 @@ import {
   type Route,
   type RouteCall,
 } from '../route.ts'
-import { tagsHeader } from '../intake/paid/tags.ts'
-import { closedWhenIdle, readCall, refuseByHeaders } from '../intake/read-body.ts'
+import { closedWhenIdle, readCall, refuseByHeaders, tagsHeader } from '../intake/read-body.ts'
 import type { Site } from '../intake/caller.ts'
 import type { HttpParts } from '../parts.ts'
 import { getCredits } from '../v1/account.ts'

@@ -17,7 +17,7 @@ import { type Acting, type AdminRoute, adminRoute, iso, isoOrNull, recordAct } f
 import { amountOf, futureTime, requestId } from '../console/bodies.ts'
 import { idOf } from '../admin/insight.ts'
 import { lastMoment, time } from '../console/requests.ts'
-import { pageLimit, queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type {
   NewVoucherView,

@@ -16,8 +16,7 @@ import {
   type OperatorActing,
   ownRoute,
 } from '../console/route.ts'
-import { pageLimit, parseQuery, queryOf } from '../intake/query.ts'
-import { whileOpen } from '../intake/read-body.ts'
+import { pageLimit, parseQuery, queryOf, whileOpen } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import { identifyInApp, type Route } from '../route.ts'
 import type { OwnPlansView, PlanPeriodView, PlanView, TopUpView } from './answers.ts'

@@ -1,8 +1,8 @@
 // Accounts as users of SCIM: opened, changed, suspended and deleted by a directory.
 
 import type { Account } from '../../accounts/account.ts'
-import { accountAddress, isAddress } from '../../accounts/identity/address.ts'
-import type { Provisioned } from '../../accounts/provisioning.ts'
+import { accountAddress, isAddress } from '../../accounts/identity/mail.ts'
+import type { Provisioned } from '../../accounts/identity/identity-store.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { deleteAccount, openAccount, suspendOrResume } from '../admin/acts.ts'
 import { iso, type OperatorActing, recordAct } from '../console/route.ts'

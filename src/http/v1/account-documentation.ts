@@ -16,8 +16,7 @@ import {
 } from '../docs/operation.ts'
 import { answered } from './chat-examples.ts'
 import { leakReport } from './leaked-keys.ts'
-import type { requestList, requestWhole } from './request-views.ts'
-import { usageSchema, type UsageView } from './usage.ts'
+import { type requestList, type requestWhole, usageSchema, type UsageView } from './usage.ts'
 
 // The gateway's real answers are checked against these in a test.
 

@@ -20,9 +20,9 @@ import { GatewayError } from '../../errors/errors.ts'
 import type { RequestQuery, RequestReader } from '../../observe/call-log.ts'
 import { requestIdOf } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { asCaller, type Route } from '../route.ts'
-import { requireKnown } from '../intake/query.ts'
+import { requireKnown } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
-import { placeOf, requestList, requestWhole } from './request-views.ts'
+import { placeOf, requestList, requestWhole } from './usage.ts'
 
 export const getKey: Route = {
   method: 'GET',

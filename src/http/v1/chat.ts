@@ -11,7 +11,7 @@ import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 import { embeddingAddresses } from '../../protocols/openai-chat/inbound/read.ts'
 import { inbound as textCompletions } from '../../protocols/openai-completions/inbound.ts'
 import type { Inbound, InboundRequest } from '../../protocols/protocol.ts'
-import type { RouteCall, Refuse, Route } from '../route.ts'
+import type { Refuse, Route, RouteCall } from '../route.ts'
 import {
   kindOfCaller,
   type PaidRun,
@@ -21,8 +21,7 @@ import {
   servePaid,
   withTags,
 } from '../intake/paid/serve-paid.ts'
-import { queryOf } from '../intake/query.ts'
-import { type ReadBody, readCall, refuseByHeaders, readPermit } from '../intake/read-body.ts'
+import { queryOf, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 
 export const createChatCompletion: Route<ServingParts> = {

@@ -1,8 +1,7 @@
 // POST /v1/keys/leaked: for whoever has found a key.
 
 import { z } from 'zod'
-import { parseQuery } from '../intake/query.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
+import { parseQuery, readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 
 const mostBytes = 4_096

@@ -10,16 +10,16 @@ import {
   etagMatches,
   etagOf,
   modelListText,
-  modelText,
   type ModelPage,
+  modelText,
 } from '../../catalog/wire.ts'
+import { type AnswerCount, figuresOf, type LastError } from '../../chat/routing/health.ts'
 import { parseUsdPerMillion } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { errorResponse, type Refuse, type Route, refuseGemini } from '../route.ts'
 import { type FreeAnswer, freely } from '../intake/paid/limits.ts'
-import { decodePath } from '../intake/query.ts'
-import { compressible } from '../intake/read-body.ts'
-import type { RecentFigures, ServingParts } from '../parts.ts'
+import { compressible, decodePath } from '../intake/read-body.ts'
+import type { HttpParts, RecentFigures, ServingParts } from '../parts.ts'
+import { asCaller, errorResponse, type Refuse, refuseGemini, type Route } from '../route.ts'
 import { listGeminiModels, showGeminiModel } from './google-routes.ts'
 import { refuseMessages } from './messages.ts'
 
@@ -37,7 +37,7 @@ export const listModels: Route<ServingParts> = {
   handle: (models, call) =>
     isOfGoogle(call.request) ? listGeminiModels.handle(models, call) : list(models, call.request),
   errors: errorsForModels,
-  operation: async () => (await import('./models-documentation.ts')).models,
+  operation: async () => (await import('./chat-documentation.ts')).models,
 }
 
 /** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
@@ -49,7 +49,7 @@ export const showModel: Route<ServingParts> = {
       ? showGeminiModel.handle(models, call)
       : show(models, call.request, call.params['*']!),
   errors: errorsForModels,
-  operation: async () => (await import('./models-documentation.ts')).model,
+  operation: async () => (await import('./chat-documentation.ts')).model,
 }
 
 /** Google's clients are known by the header that carries their key. */
@@ -216,3 +216,51 @@ async function withEtag(request: Request, { body, etag }: ListAnswer): Promise<F
 
 /** What an answer depends on beside its address. */
 const vary = 'accept-encoding, authorization, anthropic-version, x-api-key, x-goog-api-key'
+
+// GET /v1/providers: the available providers and their health.
+
+export const listProviders: Route = {
+  method: 'GET',
+  path: '/v1/providers',
+  handle: asCaller(describeProviders),
+  operation: async () => (await import('../service/documentation.ts')).providers,
+}
+
+/** Every configured provider with its health for this caller, as seen by this gateway. No addresses, no keys. */
+export async function describeProviders(
+  { chat, healthOf }: HttpParts,
+  caller: Pick<Caller, 'account'>,
+): Promise<object> {
+  const described = [...chat.providers.values()].map(async (provider) => {
+    const seen = await healthOf(provider, caller.account.id)
+    return {
+      id: provider.id,
+      object: 'provider',
+      name: provider.name,
+      protocol: provider.protocol,
+      state: seen.state,
+      ...figuresObject(seen.hour),
+      last_day: figuresObject(seen.day),
+      counted_since: new Date(seen.countedSince).toISOString(),
+      cool_down_until: seen.coolUntil === null ? null : new Date(seen.coolUntil).toISOString(),
+      last_error: seen.lastError === null ? null : lastErrorObject(seen.lastError),
+      troubles: seen.troubles.map(({ key, upstream, standing, breaker, failures }) => ({
+        key,
+        model: upstream,
+        state: standing,
+        breaker,
+        failures,
+      })),
+    }
+  })
+  return { object: 'list', data: await Promise.all(described) }
+}
+
+function figuresObject(count: AnswerCount) {
+  const { answers, refusals, successRate, p50Ms } = figuresOf(count)
+  return { answers, success_rate: successRate, p50_latency_ms: p50Ms, refusals }
+}
+
+function lastErrorObject({ at, upstream, code, status, reason }: LastError) {
+  return { at: new Date(at).toISOString(), model: upstream, code, status, reason }
+}

@@ -10,11 +10,10 @@ import { encodeFrame } from '../../protocols/framing/sse.ts'
 import { queuedResponse } from '../../protocols/openai-responses/inbound/inbound.ts'
 import { checkedRequest } from '../../protocols/openai-responses/inbound/read.ts'
 import { invalidParam, unsupportedParam } from '../../protocols/request/fields.ts'
-import { framesOf, ownRequest } from '../intake/own-request.ts'
+import { createResponse, framesOf, ownRequest, type ResponseForm } from './responses.ts'
 import { closeCodes, type OpenSocket, type SocketPeer } from '../intake/sockets.ts'
 import type { ServingParts } from '../parts.ts'
 import { answerRoute, errorResponse, newRequestId, type Route, type RouteCall } from '../route.ts'
-import { createResponse, type ResponseForm } from './responses.ts'
 
 /** Responses that one socket may have under way: one a lane, as its clients expect. */
 const mostLanes = 8

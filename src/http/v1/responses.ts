@@ -3,9 +3,11 @@
 import { type Caller, lineOf, viewerOf } from '../../accounts/account.ts'
 import { mayReach } from '../../chat/admission.ts'
 import { countTokens } from '../../chat/estimate.ts'
+import { streamHeaders } from '../../chat/streaming/respond.ts'
 import { checkAddresses } from '../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError, renderError } from '../../errors/errors.ts'
+import { bytesOf, type Frame, keepaliveComment, SseDecoder } from '../../protocols/framing/sse.ts'
 import {
   type AnswerHooks,
   listedItems,
@@ -20,16 +22,20 @@ import { asCompaction, summaryRequest } from '../../protocols/openai-responses/i
 import { addresses, checkedRequest, itemsReferredTo } from '../../protocols/openai-responses/inbound/read.ts'
 import type { Inbound } from '../../protocols/protocol.ts'
 import { invalidParam } from '../../protocols/request/fields.ts'
+import {
+  type BackgroundRecord,
+  type BackgroundResponses,
+  failedEvent,
+  lookEveryMs,
+  Running,
+} from '../../responses/background.ts'
 import { itemsOf, keepResponse, mostRead, outputOf, type ReadPermit, recall } from '../../responses/keep.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
-import {
-  addToThread,
-  pageOfItems,
-  type Thread,
-  threadOf,
-  type ThreadParts,
-  wantsEncrypted,
-} from './conversations.ts'
+import { isFromAddress } from '../intake/caller.ts'
+import { commandOf, idempotencyHeader, replayedHeader, requireAsker } from '../intake/paid/idempotency.ts'
+import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
+import { type Intake, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
+import type { HttpParts, ServingParts } from '../parts.ts'
 import {
   answerRoute,
   errorResponse,
@@ -38,20 +44,14 @@ import {
   type Route,
   type RouteCall,
 } from '../route.ts'
-import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { type Intake, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
-import type { HttpParts, ServingParts } from '../parts.ts'
-import { streamHeaders } from '../../chat/streaming/respond.ts'
-import { bytesOf, type Frame, keepaliveComment } from '../../protocols/framing/sse.ts'
 import {
-  type BackgroundRecord,
-  type BackgroundResponses,
-  failedEvent,
-  lookEveryMs,
-  Running,
-} from '../../responses/background.ts'
-import { framesOf, ownRequest } from '../intake/own-request.ts'
-import { commandOf, idempotencyHeader, replayedHeader, requireAsker } from '../intake/paid/idempotency.ts'
+  addToThread,
+  pageOfItems,
+  type Thread,
+  threadOf,
+  type ThreadParts,
+  wantsEncrypted,
+} from './conversations.ts'
 
 /** How the clients of a protocol write responses that is not OpenAI's. */
 export interface ResponseForm {
@@ -606,4 +606,65 @@ async function within(ms: number, coming: Promise<void>): Promise<boolean> {
 /** Every event says its type first. */
 function frameOf(data: string): Frame {
   return { event: /"type":"([a-z_.]+)"/.exec(data)?.[1], data }
+}
+
+// Requests that the gateway makes of itself, for a client that is not at the other end of an HTTP request.
+
+interface OwnRequest {
+  readonly url: string
+  /** Of the client's own request: what is about its connection, or about that request alone, is left out. */
+  readonly headers: Headers
+  /** Where the client is. */
+  readonly address: string
+  readonly body: string
+  /** Aborts when the client does not want the answer any more. */
+  readonly signal: AbortSignal
+}
+
+export function ownRequest({ url, headers, address, body, signal }: OwnRequest): Request {
+  const kept: Record<string, string> = {}
+  headers.forEach((value, name) => {
+    if (!name.startsWith('sec-websocket-') && !notPassed.has(name)) kept[name] = value
+  })
+  const own = {
+    ...kept,
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+  }
+  const request = new Request(url, { method: 'POST', headers: own, body, signal })
+  isFromAddress(request, address)
+  return request
+}
+
+const notPassed: ReadonlySet<string> = new Set([
+  'connection',
+  'upgrade',
+  'idempotency-key',
+  'content-length',
+  'transfer-encoding',
+  'content-encoding',
+  'expect',
+])
+
+/** The events of an answer, until its end or until the signal aborts: then its body is given back, as a client does. */
+export async function* framesOf(
+  { body }: Response,
+  signal: AbortSignal,
+  maxCharacters: number,
+): AsyncGenerator<Frame> {
+  if (body === null) return
+  const decoder = new SseDecoder(maxCharacters)
+  const reader = body.getReader()
+  const leave = () => void reader.cancel().catch(() => undefined)
+  signal.addEventListener('abort', leave, { once: true })
+  try {
+    while (!signal.aborted) {
+      const { done, value } = await reader.read()
+      if (done) return
+      yield* decoder.push(value)
+    }
+  } finally {
+    signal.removeEventListener('abort', leave)
+    leave()
+  }
 }

@@ -1,7 +1,7 @@
 // Parses Bedrock's answers: events of a stream, or a whole answer as the same events.
 
-import type { Annotation, ChatEvent, FinishReason } from '../../conversation/event.ts'
 import { z } from 'zod'
+import type { Annotation, ChatEvent, FinishReason } from '../../conversation/event.ts'
 import {
   count,
   counter,
@@ -11,13 +11,14 @@ import {
   withUncounted,
 } from '../../conversation/usage.ts'
 import { BlockParser } from '../claude/content-blocks.ts'
-import { reasoningFormat } from '../claude/models.ts'
-import { errorEvent, fault, faultOfException } from '../faults.ts'
+import { ignoredByClaude, prefillOfClaude, reasoningFormat } from '../claude/models.ts'
+import { errorEvent, fault, faultOf, faultOfException } from '../faults.ts'
 import { exceptionIn } from '../framing/decoder.ts'
 import type { Frame } from '../framing/sse.ts'
 import { entryOf, isObject, parseJson } from '../lenient.ts'
-import type { StreamParser } from '../protocol.ts'
-import { isClaude } from './lower.ts'
+import { withinLimits } from '../names.ts'
+import type { Outbound, StreamParser } from '../protocol.ts'
+import { type BedrockQuirks, defaultQuirks, familyOf, isClaude, lower, lowerSteps } from './lower.ts'
 
 // ---- the answer on the wire ------------------------------------------------------------------------------
 // Lenient: a missing or invalid field must not lose the rest of the answer. Built when they are first needed.
@@ -133,12 +134,12 @@ type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']
 type NamedEvent = readonly [string, unknown]
 
 /** Parses a stream. The counters come last: a stream without `metadata` is cut, because its cost is unknown. */
-export function parserOf(model: string): StreamParser {
+function parserOf(model: string): StreamParser {
   return new ConverseParser(model)
 }
 
 /** A whole answer as the events of an equivalent stream. */
-export function parseWhole(body: unknown, model: string): readonly ChatEvent[] {
+function parseWhole(body: unknown, model: string): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
   if (answer === undefined) return [errorEvent(fault('broken', 'the answer is not one of this protocol'))]
   const stop: NamedEvent[] = answer.stopReason == null ? [] : [['messageStop', answer]]
@@ -373,3 +374,24 @@ function usageOf(wire: ConverseUsage, servedAt: unknown): Usage {
     completion: made,
   })
 }
+
+// Bedrock's Converse protocol, spoken to a provider.
+
+export const outbound: Outbound<BedrockQuirks> = withinLimits<BedrockQuirks>({
+  id: 'bedrock-converse',
+  framing: 'aws-event-stream',
+  auth: { kind: 'aws', service: 'bedrock' },
+  defaultQuirks,
+  inlinesUrls: true,
+  lower,
+  lowerSteps,
+  prefill: ({ model }) => prefillOfClaude(model),
+  whole: (body, target) => parseWhole(body, target.model),
+  parser: (target) => parserOf(target.model),
+  fault: faultOf,
+  ignores: ({ model, reasoning }) => [
+    ...ignoredByClaude(model, reasoning),
+    ...(familyOf(model).forces === 'nothing' ? ['tool_choice'] : []),
+  ],
+  embeddings: undefined,
+})

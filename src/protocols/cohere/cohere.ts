@@ -15,9 +15,11 @@ import {
   type EmbeddingAnswer,
   type EmbeddingOutbound,
   notVectors,
+  type Outbound,
+  type Target,
   textsOf,
   vectorOf,
-} from '../embeddings/embeddings.ts'
+} from '../protocol.ts'
 import { EventParser } from '../event-parser.ts'
 import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
 import type { Frame } from '../framing/sse.ts'
@@ -48,7 +50,6 @@ import {
 } from '../lowering.ts'
 import { callIdOf, mintedId } from '../names.ts'
 import { withinLimits } from '../names.ts'
-import type { Outbound, Target } from '../protocol.ts'
 
 /** How a host of this protocol differs from Cohere's own. */
 export interface CohereQuirks {

@@ -5,24 +5,25 @@ import type { JsonObject } from '../../conversation/request.ts'
 import { promptTokens, type Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
+  type AnswerContext,
+  type Bill,
   type EmbeddingAnswer,
   type EmbeddingInput,
   type EmbeddingOutbound,
   type EmbeddingRequest,
+  type Envelope,
   notVectors,
   textsOf,
   toBase64,
   vectorOf,
-} from './embeddings.ts'
-import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
-import { costDetails, costDetailsSchema, usageIn } from '../openai/usage.ts'
+} from '../protocol.ts'
+import { costDetails, costDetailsSchema, faultInside, usageIn } from '../openai/usage.ts'
 import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
 import { invalidParam, invalidRequest } from '../request/fields.ts'
 import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
 import { wireWarnings } from '../openai/messages.ts'
 import { isObject, nonEmpty } from '../lenient.ts'
 import { passedOn, type Warning, warnInto } from '../lowering.ts'
-import { faultInside } from '../openai/fault.ts'
 
 /** Limit of inputs per request, the same as OpenAI's. */
 const maxInputs = 2048

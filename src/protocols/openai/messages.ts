@@ -4,8 +4,8 @@ import type { Annotation, AudioDelta, ChatEvent } from '../../conversation/event
 import {
   type GatewayRun,
   type ToolOrigin,
-  type WebToolOrigin,
   webToolKinds,
+  type WebToolOrigin,
   webTools,
 } from '../../conversation/gateway-tools.ts'
 import type {

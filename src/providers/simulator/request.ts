@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { simulatedEfforts } from './abilities.ts'
+import { simulatedEfforts } from '../rows/local.ts'
 
 /** A refusal with the error format and codes of this protocol. */
 export class Refusal extends Error {

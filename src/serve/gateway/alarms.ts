@@ -10,20 +10,20 @@ import type { Awaitable } from '../../async/async.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import {
   alarmBody,
+  type AlarmFinding,
   type AlarmKind,
   alarmMail,
   type Episode,
   Episodes,
-  type AlarmFinding,
   frozenKeys,
   type Look,
+  notes,
   type Owed,
   RefusalRate,
   shareReached,
   type SpendOfStretch,
   suddenSpend,
 } from '../../notify/alarms.ts'
-import { notes } from '../../notify/upkeep.ts'
 import type { CallTotals, RecentCalls } from '../../notify/watch.ts'
 import type { Log } from '../../observe/log.ts'
 import { signatureHeaders } from '../../payments/processor.ts'

@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import { bundledCatalog, bundledRows, fileChanges } from '../../catalog/bundled/bundled.ts'
-import { buildCatalog, type Catalog, defaultPremiumRule } from '../../catalog/catalog.ts'
+import { buildCatalog, type Catalog, defaultPremiumRule, localModels } from '../../catalog/catalog.ts'
 import {
   type CatalogFile,
   catalogFileSchema,
@@ -27,7 +27,6 @@ import {
 } from '../../providers/provider.ts'
 import { providerById, providers, providers as rows } from '../../providers/registry.ts'
 import type { Gateways, ImportedCatalog, ImportedCatalogs } from '../../store/store.ts'
-import { localModels } from '../../catalog/local-models.ts'
 import { type KnownFacts, type LocalServer, modelsOf } from '../../providers/local-servers.ts'
 
 /** Where `weir catalog import` stores the file that replaces the bundled catalog. */

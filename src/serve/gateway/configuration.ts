@@ -25,7 +25,7 @@ import {
   shownSettings,
   showValue,
 } from '../../config/config.ts'
-import { NearIds } from '../../catalog/near-ids.ts'
+import { NearIds } from '../../catalog/catalog.ts'
 import { suggestion } from '../../catalog/row.ts'
 import { completionTokens, promptTokens } from '../../conversation/usage.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -36,8 +36,8 @@ import type {
   ConfigurationService,
   HttpParts,
   KeptConfiguration,
-  SettingsTest,
   SettingSource,
+  SettingsTest,
   WantedSettings,
   WantedTest,
 } from '../../http/parts.ts'

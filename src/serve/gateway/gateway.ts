@@ -19,7 +19,7 @@ import {
   type RequestLogRow,
 } from '../../observe/call-log.ts'
 import { type Log, secretFilter } from '../../observe/log.ts'
-import { auditNote } from '../../notify/upkeep.ts'
+import { auditNote } from '../../notify/alarms.ts'
 import { keyFrozen } from '../../notify/webhook.ts'
 import { catalogFileState, keepComparing, perConfig, answering, liveCatalog } from './catalog.ts'
 import { repeat, steadyClock } from '../../async/async.ts'

@@ -1,8 +1,7 @@
 // One cheap call to a provider, with each of its keys, that is charged to no account: whoever runs the gateway pays the
 // provider for it. It goes around routing and health, and neither uses nor changes them.
 
-import type { Catalog } from '../../catalog/catalog.ts'
-import { localModels } from '../../catalog/local-models.ts'
+import { type Catalog, localModels } from '../../catalog/catalog.ts'
 import type { CatalogFile, Model } from '../../catalog/row.ts'
 import { type Config, secretsOf } from '../../config/config.ts'
 import { type ChatResult, collect, type Fault, type FaultKind } from '../../conversation/event.ts'

@@ -14,9 +14,8 @@ import {
   usageAddedBy,
 } from '../ledger-rows.ts'
 import { type Chain, GroupRows, type Told } from './group.ts'
-import type { CorrectionRow } from './load.ts'
-import { UsageRows } from './usage-rows.ts'
-import type { KnownWallets } from './wallets.ts'
+import type { CorrectionRow, KnownWallets } from './wallets.ts'
+import { UsageRows } from './request-log.ts'
 
 /** A price that is written once, with the first group after it was noted. */
 interface Price {

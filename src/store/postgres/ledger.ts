@@ -42,9 +42,8 @@ import {
 } from './connection.ts'
 import { GroupDraft } from './draft.ts'
 import { isAt } from './group.ts'
-import { loadBudgets, loadKeys, loadWallets } from './load.ts'
+import { type KnownWallet, KnownWallets, loadBudgets, loadKeys, loadWallets, spendSince } from './wallets.ts'
 import { PostgresTransactions } from './transactions.ts'
-import { type KnownWallet, spendSince, KnownWallets } from './wallets.ts'
 
 /** The last calls with an id that a provider gave. */
 export const callsByUpstreamId = sql<{ readonly seq: bigint }>(

@@ -1,40 +1,204 @@
 // Everything that is kept on PostgreSQL.
 
-import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
-import { oneAtATime } from '../audits.ts'
+import type { Act } from '../../accounts/identity/identity-store.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { LongReports, type LongWork } from '../long-reports.ts'
+import type { CallTotals, RecentCalls } from '../../notify/watch.ts'
+import type { StoreFigures } from '../../observe/call-log.ts'
+import { oneAtATime } from '../audits.ts'
+import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import type { SpillFile } from '../commits/spill.ts'
 import { clockMessage, defaultClockBackMs, type SpillRecord } from '../ledger-core.ts'
+import { LongReports, type LongWork } from '../long-reports.ts'
 import { SqlAccounts } from '../sql/account-store.ts'
-import { SqlIdentities } from '../sql/identity-store.ts'
-import { pageOf, SqlDirectory } from '../sql/directory.ts'
-import { SqlBackground } from '../sql/background.ts'
-import { SqlItemConversations } from '../sql/item-conversations.ts'
-import { SqlResponses } from '../sql/response-store.ts'
-import { defaultRetention, DeletedContents, Retention } from '../sql/retention.ts'
+import { SqlBackground, SqlResponses } from '../sql/response-store.ts'
+import { pageOf, SqlDirectory, SqlFinder } from '../sql/directory.ts'
 import { SqlIdempotency } from '../sql/idempotency.ts'
+import { SqlIdentities } from '../sql/identity-store.ts'
+import { SqlItemConversations } from '../sql/conversations.ts'
+import { recordAct, SqlProvisioning } from '../sql/records.ts'
 import { SqlReports } from '../sql/reports.ts'
-import { SqlProvisioning } from '../sql/records.ts'
-import { sqlStores } from '../sql/stores.ts'
-import { SqlStatements, sumsOf } from '../sql/statements.ts'
-import type { DatabaseServer, RetentionTimes, Store } from '../store.ts'
-import { bookingsOfPostgres } from './bookings.ts'
-import { PostgresCatalogs } from './catalogs.ts'
-import { addressOf, ledgerDeadlineMs } from './connection.ts'
-import { Listener } from './listener.ts'
-import { Soon, SqlSignatures } from '../sql/work.ts'
-import { PostgresGateways } from './gateways.ts'
-import { PostgresLimits } from './limits.ts'
-import { SqlFinder } from '../sql/search.ts'
+import {
+  type Bookings,
+  entryOf,
+  type EntryRow,
+  selectEntries,
+  SqlStatements,
+  sumsOf,
+  walletsOf,
+} from '../sql/statements.ts'
 import { requestPage, SqlRequestReader } from '../sql/request-reader.ts'
+import { defaultRetention, DeletedContents, Retention } from '../sql/retention.ts'
+import { sqlStores } from '../sql/stores.ts'
 import { SqlUsage, usageCsv, usageReport } from '../sql/usage-reports.ts'
+import { Soon, sql, SqlSignatures, type Tables } from '../sql/work.ts'
+import type { DatabaseServer, ImportedCatalog, ImportedCatalogs, RetentionTimes, Store } from '../store.ts'
+import { addressOf, ledgerDeadlineMs } from './connection.ts'
+import { hasEnded, Peers, type PeersParts, PostgresGateways, PostgresLimits } from './peers.ts'
 import { callsByUpstreamId, PostgresLedger } from './ledger.ts'
-import { hasEnded, Peers, type PeersParts } from './peers.ts'
-import { placeOf } from './server.ts'
-import { figuresOf, PostgresRecentCalls } from './figures.ts'
+import { Listener, PostgresTables } from './tables.ts'
 import { PostgresRequestLog } from './request-log.ts'
-import { PostgresTables } from './tables.ts'
+import { placeOf } from './server.ts'
+
+// The bookings of an account in PostgreSQL, where many processes write: they are in the order of the versions that its
+// wallet has had. An index has them, so that a page reads the lines of its account alone.
+
+const order = {
+  number: 'journal.version',
+  charges: 'call.settle_chain = journal.chain AND call.settle_tx = journal.tx',
+}
+
+/** For each pool, whose lines have an index of their own, the lines that `where` says. */
+const ofEachPool = (where: string) => `LIST(?1) AS wallets CROSS JOIN LATERAL (
+    SELECT * FROM journal WHERE journal.account = wallets.value AND ${where}) AS journal`
+
+const findFrom = sql<{ readonly number: bigint; readonly at: bigint }>(
+  `SELECT journal.version AS number, journal.at FROM ${ofEachPool('version >= ?2 ORDER BY version LIMIT 1')}
+   ORDER BY journal.version LIMIT 1`,
+)
+const findEntries = sql<EntryRow>(
+  `${selectEntries(order, ofEachPool('version > ?2 AND version <= ?3 ORDER BY version DESC FETCH FIRST (?4) ROWS WITH TIES'))}
+   ORDER BY journal.version DESC, journal.tx DESC, journal.leg DESC`,
+)
+
+export const bookingsOfPostgres: Bookings = {
+  ...order,
+  lines: ofEachPool('version > ?2 AND version <= ?3'),
+  summedAtOnce: Number.MAX_SAFE_INTEGER,
+  last: 'SELECT version FROM wallet_head WHERE wallet_head.account = wallet.account',
+  from: (account, number) => findFrom.first(walletsOf(account), number),
+  *step(account, top, end, wanted) {
+    const entries = (yield* findEntries.all(walletsOf(account), end, top, wanted)).map(entryOf)
+    // Below the last line of a pool of which not all lines came, others of that pool may be missing.
+    const count = new Map<string, number>()
+    for (const { pool } of entries) count.set(pool, (count.get(pool) ?? 0) + 1)
+    const cutOff = entries.filter(({ pool }) => count.get(pool)! >= wanted)
+    if (cutOff.length === 0) return { entries, bottom: end }
+    const lowest = new Map(cutOff.map(({ pool, tx }) => [pool, tx]))
+    const floor = Math.max(...lowest.values())
+    return { entries: entries.filter(({ tx }) => tx >= floor), bottom: floor - 1 }
+  },
+}
+
+// The catalog that operators have imported, for all gateways of a database.
+
+/** Files that are kept: each has some hundred kilobytes. */
+const mostKept = 10
+
+export class PostgresCatalogs implements ImportedCatalogs {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  async revision(): Promise<number> {
+    const row = await this.#tables.do(() => catalogs.revision.first())
+    return Number(row!.revision)
+  }
+
+  async latest(): Promise<ImportedCatalog> {
+    const row = await this.#tables.do(() => catalogs.latest.first())
+    return row ? { revision: Number(row.revision), file: row.file } : { revision: 0, file: null }
+  }
+
+  async append(file: string | null, act: Act): Promise<number> {
+    return this.#tables.together(function* () {
+      const revision = Number((yield* catalogs.revision.first())!.revision) + 1
+      yield* catalogs.insert.run(revision, act.at, file)
+      yield* catalogs.forget.run(revision - mostKept)
+      yield* recordAct(act)
+      return revision
+    })
+  }
+}
+
+const catalogs = {
+  revision: sql<{ revision: bigint }>('SELECT coalesce(max(revision), 0) AS revision FROM imported_catalog'),
+  latest: sql<{ revision: bigint; file: string | null }>(
+    'SELECT revision, file FROM imported_catalog ORDER BY revision DESC LIMIT 1',
+  ),
+  insert: sql('INSERT INTO imported_catalog (revision, at, file) VALUES (?,?,?)'),
+  forget: sql('DELETE FROM imported_catalog WHERE revision <= ?'),
+}
+
+// The figures of a database that monitors ask for every few seconds, and what has ended at its gateways a moment ago.
+
+/** So many messages are counted; more are as many. */
+const mostCounted = 100_000
+
+const figures = sql<{
+  readonly calls: bigint
+  readonly held: number
+  readonly waiting: bigint
+  readonly bytes: bigint
+}>(
+  `SELECT open.calls, open.held, messages.waiting, pg_database_size(current_database()) AS bytes
+   FROM (SELECT count(*) AS calls, coalesce(sum(hold::double precision), 0) AS held FROM open_call) AS open,
+     (SELECT count(*) AS waiting FROM
+       (SELECT 1 FROM webhook_delivery WHERE state = 'waiting' LIMIT ${mostCounted}) AS counted) AS messages`,
+)
+
+type Read = Omit<StoreFigures, 'commandsWaiting' | 'commits' | 'syncs' | 'rowsDropped'>
+
+/** What can be read in a moment, however many calls there have been. The disk and the log are the server's: they are 0 here. */
+export async function figuresOf(tables: Tables): Promise<Read> {
+  const { calls, held, waiting, bytes } = (await tables.do(() => figures.first()))!
+  return {
+    openCalls: Number(calls),
+    heldUsd: held / 1e12,
+    webhooksWaiting: Number(waiting),
+    databaseBytes: Number(bytes),
+    logBytes: 0,
+    diskBytes: 0,
+    diskFreeBytes: 0,
+  }
+}
+
+/** So many accounts are told of. */
+const mostSpenders = 10_000
+
+const recent = {
+  totals: sql<{ readonly refusal: string | null; readonly calls: bigint; readonly cost: number }>(
+    `SELECT CASE WHEN provider IS NULL AND status < 500 THEN code END AS refusal, count(*) AS calls,
+       coalesce(sum(cost::double precision), 0) AS cost FROM request_log WHERE at >= ? AND at < ? GROUP BY 1`,
+  ),
+  spenders: sql<{ readonly account: string }>(
+    `SELECT DISTINCT account FROM request_log WHERE at >= ? AND cost > 0 LIMIT ${mostSpenders}`,
+  ),
+  refusedKeys: sql<{ readonly key: string; readonly at: bigint }>(
+    `SELECT key, max(at) AS at FROM request_log WHERE at >= ? AND code = 'key_limit_exceeded' AND key IS NOT NULL
+     GROUP BY key`,
+  ),
+}
+
+/** By the request log, which every gateway writes: refusals that leave no row are not counted. */
+export class PostgresRecentCalls implements RecentCalls {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  async totals(from: number, until: number): Promise<CallTotals> {
+    const rows = await this.#tables.do(() => recent.totals.all(from, until))
+    return {
+      costUsd: rows.reduce((sum, { cost }) => sum + cost, 0) / 1e12,
+      refusals: new Map(
+        rows.flatMap(({ refusal, calls }) => (refusal === null ? [] : [[refusal, Number(calls)] as const])),
+      ),
+    }
+  }
+
+  async spenders(since: number): Promise<ReadonlySet<string>> {
+    const rows = await this.#tables.do(() => recent.spenders.all(since))
+    return new Set(rows.map(({ account }) => account))
+  }
+
+  async refusedKeys(since: number): Promise<ReadonlyMap<string, number>> {
+    const rows = await this.#tables.do(() => recent.refusedKeys.all(since))
+    return new Map(rows.map(({ key, at }) => [key, Number(at)]))
+  }
+}
 
 export interface PostgresOptions {
   /** Milliseconds since 1970. */

@@ -3,11 +3,22 @@
 // taken by a write, so that nothing it has sent or may yet send counts, and only then is it dead and are its calls ended.
 
 import { migrations } from '../../../drizzle/postgres/migrations.ts'
+import type {
+  AttemptCount,
+  AttemptCounts,
+  CallsElsewhere,
+  SharedBucket,
+  SharedPlaces,
+  SharedRates,
+  SharedSightings,
+} from '../../accounts/identity/sign-in-limits.ts'
+import { completionTokens } from '../../conversation/usage.ts'
 import { version } from '../../version.ts'
 import { uncaught } from '../commits/durability.ts'
 import type { Lives } from '../ledger-core.ts'
-import { sql, type Work } from '../sql/work.ts'
-import type { DatabaseServer } from '../store.ts'
+import { checkpointOf } from '../ledger-rows.ts'
+import { sql, type Tables, type Work } from '../sql/work.ts'
+import type { CallElsewhere, DatabaseServer, GatewayAlive, Gateways } from '../store.ts'
 import {
   Connection,
   ConnectionLost,
@@ -238,3 +249,230 @@ const beatText = `WITH now AS MATERIALIZED (SELECT ${databaseNow} AS at),
         WHERE leader.owner = excluded.owner OR leader.until < excluded.until - $2 RETURNING 1)
   SELECT EXISTS (SELECT 1 FROM beaten) AS lives, EXISTS (SELECT 1 FROM led) AS leads,
     EXISTS (SELECT 1 FROM before, now WHERE heartbeat_until >= now.at) AS unbroken`
+
+// The gateways of a database as whoever looks sees them: which there are, and the calls that run at the others.
+
+export class PostgresGateways implements Gateways {
+  readonly #tables: Tables
+  readonly #owner: string
+
+  /** `owner`: the name of this process in holds. */
+  constructor(tables: Tables, owner: string) {
+    this.#tables = tables
+    this.#owner = owner
+  }
+
+  async list(): Promise<readonly GatewayAlive[]> {
+    const rows = await this.#tables.do(() => gateways.list.all())
+    return rows.map(({ owner, program, until, now, leads, sells }) => ({
+      name: owner,
+      version: program,
+      seenAt: Number(until) - heartbeatMs,
+      isSilent: until < now,
+      leads: leads === 1n,
+      sells,
+    }))
+  }
+
+  async tell(sells: string): Promise<void> {
+    await this.#tables.do(() => gateways.tell.run(sells, this.#owner))
+  }
+
+  async callsElsewhere(account: string): Promise<readonly CallElsewhere[]> {
+    const rows = await this.#tables.do(() => gateways.calls.all(account, this.#owner))
+    return rows.map(({ id, model, key, hold, opened_at, progress }) => {
+      const checkpoint = checkpointOf(progress)
+      return {
+        id,
+        model,
+        key,
+        hold,
+        startedAt: Number(opened_at),
+        outputTokens: checkpoint && completionTokens(checkpoint.usage),
+      }
+    })
+  }
+}
+
+const gateways = {
+  // A command has a chain for a moment.
+  list: sql<{ owner: string; program: string; until: bigint; now: bigint; leads: bigint; sells: string }>(
+    `SELECT chain.owner, chain.program, chain.sells, chain.heartbeat_until AS until, ${databaseNow} AS now,
+       CASE WHEN leader.owner IS NULL THEN 0 ELSE 1 END::bigint AS leads
+     FROM chain LEFT JOIN leader ON leader.duty = 'upkeep' AND leader.owner = chain.owner
+     WHERE NOT starts_with(chain.owner, 'over:') AND NOT starts_with(chain.owner, 'cli ') ORDER BY chain.id`,
+  ),
+  tell: sql('UPDATE chain SET sells = ? WHERE owner = ?'),
+  calls: sql<{
+    id: string
+    model: string
+    key: string | null
+    hold: bigint
+    opened_at: bigint
+    progress: string | null
+  }>(
+    `SELECT open.id, open.model, open.key, open.hold, open.opened_at, open.progress
+     FROM open_call AS open JOIN chain ON chain.owner = open.owner
+     WHERE (open.in_group IS NULL AND open.account = ?1 OR open.in_group::json ->> 'person' = ?1) AND open.owner <> ?2
+     ORDER BY open.opened_at, open.id LIMIT 1000`,
+  ),
+}
+
+// What all gateways count together: attempts to sign in, the networks of keys, and rates and calls of keys and accounts.
+
+/** Levels are whole in the table: of a limit of one a minute, a few milliseconds have to show. */
+const millionths = 1_000_000
+/** A bucket that nobody has taken anything from for so long is full, milliseconds. */
+const fullAfterMs = 120_000
+/** AttemptCounts of attempts that are older than any window, milliseconds. */
+const forgetAttemptsMs = 3_600_000
+
+export class PostgresLimits implements AttemptCounts, SharedRates, SharedPlaces, SharedSightings {
+  readonly #tables: Tables
+  readonly #owner: string
+  /** Accounts whose calls are asked for next, together. */
+  #asked:
+    | { readonly accounts: Set<string>; readonly answer: Promise<ReadonlyMap<string, CallsElsewhere>> }
+    | undefined
+  #asking: Promise<unknown> = Promise.resolve()
+
+  /** `owner`: the name of this process in holds. */
+  constructor(tables: Tables, owner: string) {
+    this.#tables = tables
+    this.#owner = owner
+  }
+
+  async change<T>(
+    kind: string,
+    name: string,
+    change: (counted: AttemptCount | null) => readonly [next: AttemptCount | null, told: T],
+  ): Promise<T> {
+    const hidden = hiddenOf(name)
+    return this.#tables.together(function* () {
+      const row = yield* attempts.find.first(kind, hidden)
+      const counted = row ? { count: Number(row.count), at: Number(row.at) } : null
+      const [next, told] = change(counted)
+      if (next === null) yield* attempts.forget.run(kind, hidden)
+      else if (next !== counted) yield* attempts.put.run(kind, hidden, next.count, next.at)
+      return told
+    })
+  }
+
+  async callsElsewhere(account: string): Promise<CallsElsewhere> {
+    const asked = (this.#asked ??= this.#askSoon())
+    asked.accounts.add(account)
+    return (await asked.answer).get(account) ?? noCalls
+  }
+
+  /** One question at a time: whoever comes meanwhile is in the next. */
+  #askSoon() {
+    const accounts = new Set<string>()
+    const answer = this.#asking.then(() => {
+      this.#asked = undefined
+      return this.#ask(accounts)
+    })
+    this.#asking = answer.catch(() => undefined)
+    return { accounts, answer }
+  }
+
+  async #ask(accounts: ReadonlySet<string>): Promise<ReadonlyMap<string, CallsElsewhere>> {
+    const named = JSON.stringify([...accounts])
+    const rows = await this.#tables.do(() => places.ofOthers.all(named, this.#owner))
+    return new Map(
+      rows.map((row) => [
+        row.account,
+        { real: Number(row.calls - row.simulated), simulated: Number(row.simulated) },
+      ]),
+    )
+  }
+
+  async see(what: string, name: string, at: number, since: number): Promise<number> {
+    const hidden = hiddenOf(name)
+    return this.#tables.do(function* () {
+      yield* attempts.put.run(`seen ${what}`, hidden, 1, at)
+      return Number((yield* attempts.countSince.first(`seen ${what}`, since))!.names)
+    })
+  }
+
+  async seenOf(what: string, names: readonly string[], since: number): Promise<readonly string[]> {
+    const byHidden = new Map(names.map((name) => [hiddenOf(name), name]))
+    const asked = JSON.stringify([...byHidden.keys()])
+    const rows = await this.#tables.do(() => attempts.seen.all(asked, `seen ${what}`, since))
+    return rows.map(({ name }) => byHidden.get(name)!)
+  }
+
+  async forgetSeen(what: string): Promise<void> {
+    await this.#tables.do(() => attempts.forgetAll.run(`seen ${what}`))
+  }
+
+  /** Takes what was spent, and resolves with what is left of each bucket. Time is the database's. */
+  async exchange(buckets: readonly SharedBucket[]): Promise<ReadonlyMap<string, number>> {
+    const asked = buckets.map(({ name, perMinute, spent }) => ({
+      name,
+      per_minute: Math.round(perMinute * millionths),
+      level: Math.round((perMinute - spent) * millionths),
+    }))
+    const rows = await this.#tables.do(() => rates.exchange.all(JSON.stringify(asked)))
+    return new Map(rows.map(({ name, level }) => [name, Number(level) / millionths]))
+  }
+
+  /** Forgets what no limit counts any more. Resolves with how much. */
+  async sweep(now: number): Promise<number> {
+    return this.#tables.do(function* () {
+      const forgotten = yield* attempts.sweep.run(now - forgetAttemptsMs)
+      return forgotten + (yield* rates.sweep.run(fullAfterMs))
+    })
+  }
+}
+
+/** Names are addresses of people and networks: the database has no need to know them. */
+function hiddenOf(name: string): string {
+  return Bun.SHA256.hash(name, 'hex')
+}
+
+const attempts = {
+  find: sql<{ count: bigint; at: bigint }>('SELECT count, at FROM attempt_count WHERE kind = ? AND name = ?'),
+  put: sql(
+    `INSERT INTO attempt_count (kind, name, count, at) VALUES (?,?,?,?)
+     ON CONFLICT (kind, name) DO UPDATE SET count = excluded.count, at = excluded.at`,
+  ),
+  forget: sql('DELETE FROM attempt_count WHERE kind = ? AND name = ?'),
+  countSince: sql<{ names: bigint }>(
+    'SELECT count(*) AS names FROM attempt_count WHERE kind = ? AND at >= ?',
+  ),
+  seen: sql<{ name: string }>(
+    'SELECT name FROM attempt_count WHERE name IN LIST(?1) AND kind = ?2 AND at >= ?3',
+  ),
+  forgetAll: sql('DELETE FROM attempt_count WHERE kind = ?'),
+  sweep: sql('DELETE FROM attempt_count WHERE at < ?'),
+}
+
+const noCalls: CallsElsewhere = { real: 0, simulated: 0 }
+
+const places = {
+  // The chain of a dead gateway has another owner as soon as it is fenced: its calls count no more.
+  ofOthers: sql<{ account: string; calls: bigint; simulated: bigint }>(
+    `SELECT open.account, count(*) AS calls,
+       count(*) FILTER (WHERE open.model LIKE 'sim/%' OR api_key.mode = 'test') AS simulated
+     FROM (SELECT account, owner, key, model FROM open_call WHERE in_group IS NULL AND account IN LIST(?1)
+       UNION ALL SELECT in_group::json ->> 'person', owner, key, model FROM open_call
+         WHERE in_group IS NOT NULL AND in_group::json ->> 'person' IN LIST(?1)) AS open
+       JOIN chain ON chain.owner = open.owner LEFT JOIN api_key ON api_key.id = open.key
+     WHERE open.owner <> ?2 GROUP BY open.account`,
+  ),
+}
+
+const rates = {
+  // What is spent is the difference of the two that come along. In the order of names, so that no two wait for each other.
+  exchange: sql<{ name: string; level: bigint }>(
+    `INSERT INTO rate AS old (name, level, per_minute, at)
+     SELECT name, level, per_minute, ${databaseNow} FROM json_to_recordset(CAST(CAST(? AS text) AS json))
+       AS asked (name text COLLATE "C", level bigint, per_minute bigint) ORDER BY name
+     ON CONFLICT (name) DO UPDATE SET per_minute = excluded.per_minute, at = greatest(old.at, excluded.at),
+       level = least(excluded.per_minute, old.level + cast(
+         greatest(0, excluded.at - old.at)::numeric * excluded.per_minute / 60000 AS bigint))
+         + excluded.level - excluded.per_minute
+     RETURNING name, level`,
+  ),
+  sweep: sql(`DELETE FROM rate WHERE at < ${databaseNow} - ?`),
+}

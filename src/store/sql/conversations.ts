@@ -1,17 +1,23 @@
 // The conversations of the chat, and saved prompts.
 
 import type { Awaitable } from '../../async/async.ts'
+import type { JsonObject } from '../../conversation/request.ts'
 import type {
   ConversationChanges,
+  ConversationItem,
   ConversationRecord,
   ConversationStore,
   ImportedTurn,
+  ItemConversation,
+  ItemConversationStore,
   OpenConversation,
   PromptStore,
+  ResponseViewer,
   SavedPrompt,
-} from '../../responses/conversation-store.ts'
+} from '../../responses/response-store.ts'
 import type { Row } from '../schema.ts'
-import { isSet, recordReader, sql, type Tables, type Work } from './work.ts'
+import { madeByKey, removeInSteps } from './response-store.ts'
+import { isSet, type OrderedTables, recordReader, sql, type Tables, type Work } from './work.ts'
 
 type OpenRow = Row<'conversation'>
 type ListedRow = Omit<OpenRow, 'settings' | 'share_token' | 'share_response' | 'share_at'>
@@ -231,3 +237,168 @@ const savedPrompts = {
 }
 
 const promptOf = recordReader<Row<'savedPrompt'>>()({ changed_at: Number })
+
+// Conversations of the Responses protocol: a row each, and a row for each item.
+
+/** Deleted per commit; their items may be large. */
+const sweptAtOnce = 5
+
+export class SqlItemConversations implements ItemConversationStore {
+  readonly #tables: OrderedTables
+  readonly #clock: () => number
+
+  constructor(tables: OrderedTables, clock: () => number) {
+    this.#tables = tables
+    this.#clock = clock
+  }
+
+  async create(
+    { id, account, key, createdAt, metadata }: ItemConversation,
+    items: readonly JsonObject[],
+    expiresAt: number,
+  ): Promise<void> {
+    const written = writeItems(items)
+    await this.#tables.admit(function* () {
+      yield* itemConversations.put.run(id, account, key, createdAt, expiresAt, JSON.stringify(metadata))
+      yield* insert(id, written, expiresAt)
+    })
+  }
+
+  find({ account, line, mode }: ResponseViewer, id: string): Awaitable<ItemConversation | undefined> {
+    const now = this.#clock()
+    return this.#tables.do(function* () {
+      const row = yield* itemConversations.find.first(account, id, now, line ?? null, mode ?? null)
+      if (!row) return undefined
+      const { key, created_at, metadata } = row
+      return { id, account, key, createdAt: Number(created_at), metadata: JSON.parse(metadata) as JsonObject }
+    })
+  }
+
+  async setMetadata(id: string, metadata: JsonObject): Promise<void> {
+    await this.#tables.admit(() => itemConversations.setMetadata.run(JSON.stringify(metadata), id))
+  }
+
+  size(id: string): Awaitable<number> {
+    return this.#tables.do(function* () {
+      return Number((yield* itemConversations.size.first(id))?.bytes ?? 0)
+    })
+  }
+
+  accountBytes(account: string): Awaitable<number> {
+    return this.#tables.do(function* () {
+      return Number((yield* itemConversations.accountSize.first(account))!.bytes)
+    })
+  }
+
+  items(id: string): Awaitable<readonly ConversationItem[]> {
+    return this.#tables.do(function* () {
+      const rows = yield* itemConversations.items.all(id)
+      return rows.map(({ seq, item }) => ({ seq: Number(seq), item: JSON.parse(item) as JsonObject }))
+    })
+  }
+
+  async add(id: string, items: readonly JsonObject[], expiresAt: number): Promise<void> {
+    const written = writeItems(items)
+    let first: bigint | undefined
+    await this.#tables.persist(id, function* () {
+      // The outcome of a try before may not have been heard.
+      if (first !== undefined && (yield* isThere(id, first, written))) return
+      first = yield* insert(id, written, expiresAt)
+    })
+  }
+
+  removeItem(id: string, item: string): Promise<boolean> {
+    return this.#tables.admit(function* () {
+      const gone = yield* itemConversations.removeItem.all(id, item)
+      for (const { bytes } of gone) yield* itemConversations.grow.run(-bytes, 0, 0, id)
+      return gone.length > 0
+    })
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#tables.admit(() => remove([{ id }]))
+  }
+
+  async forgetAccount(account: string): Promise<void> {
+    await removeInSteps(this.#tables, sweptAtOnce, function* () {
+      return yield* remove(yield* itemConversations.ofAccount.all(account, sweptAtOnce))
+    })
+  }
+
+  sweep(now: number): Promise<number> {
+    return removeInSteps(this.#tables, sweptAtOnce, function* () {
+      return yield* remove(yield* itemConversations.expired.all(now, sweptAtOnce))
+    })
+  }
+}
+
+interface WrittenItem {
+  readonly id: string
+  readonly text: string
+}
+
+function writeItems(items: readonly JsonObject[]): readonly WrittenItem[] {
+  return items.map((item) => ({ id: String(item['id']), text: JSON.stringify(item) }))
+}
+
+/** Gives the number of the first item. Nothing is added to a conversation that is gone. */
+function* insert(id: string, items: readonly WrittenItem[], expiresAt: number): Work<bigint | undefined> {
+  const bytes = items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
+  if ((yield* itemConversations.grow.run(bytes, expiresAt, expiresAt, id)) === 0) return undefined
+  const first = (yield* itemConversations.newest.first(id))!.seq + 1n
+  for (const [at, item] of items.entries())
+    yield* itemConversations.putItem.run(id, first + BigInt(at), item.id, item.text)
+  return first
+}
+
+/** Whether these items are those from this number on. */
+function* isThere(id: string, first: bigint, items: readonly WrittenItem[]): Work<boolean> {
+  const rows = yield* itemConversations.itemsFrom.all(id, first, items.length)
+  return rows.length === items.length && rows.every(({ item }, at) => item === items[at]!.text)
+}
+
+function* remove(rows: readonly { readonly id: string }[]): Work<number> {
+  for (const { id } of rows) {
+    yield* itemConversations.removeItems.run(id)
+    yield* itemConversations.remove.run(id)
+  }
+  return rows.length
+}
+
+const itemConversations = {
+  put: sql(
+    `INSERT INTO item_conversation (id, account, key, created_at, expires_at, bytes, metadata)
+     VALUES (?,?,?,?,?,0,?)`,
+  ),
+  newest: sql<{ seq: bigint }>(
+    'SELECT coalesce(max(seq), 0) AS seq FROM item_conversation_item WHERE conversation = ?',
+  ),
+  putItem: sql('INSERT INTO item_conversation_item (conversation, seq, id, item) VALUES (?,?,?,?)'),
+  find: sql<Row<'itemConversation'>>(
+    `SELECT * FROM item_conversation WHERE account = ?1 AND id = ?2 AND expires_at > ?3
+     AND ${madeByKey('item_conversation.key', '?4', '?5')}`,
+  ),
+  size: sql<{ bytes: bigint }>('SELECT bytes FROM item_conversation WHERE id = ?'),
+  accountSize: sql<{ bytes: bigint }>(
+    'SELECT CAST(coalesce(sum(bytes), 0) AS bigint) AS bytes FROM item_conversation WHERE account = ?',
+  ),
+  setMetadata: sql('UPDATE item_conversation SET metadata = ? WHERE id = ?'),
+  items: sql<{ seq: bigint; item: string }>(
+    'SELECT seq, item FROM item_conversation_item WHERE conversation = ? ORDER BY seq',
+  ),
+  itemsFrom: sql<{ item: string }>(
+    'SELECT item FROM item_conversation_item WHERE conversation = ? AND seq >= ? ORDER BY seq LIMIT ?',
+  ),
+  grow: sql(
+    `UPDATE item_conversation SET bytes = bytes + ?,
+     expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END WHERE id = ?`,
+  ),
+  removeItem: sql<{ bytes: bigint }>(
+    `DELETE FROM item_conversation_item WHERE conversation = ? AND id = ?
+     RETURNING CAST(octet_length(item) AS bigint) AS bytes`,
+  ),
+  ofAccount: sql<{ id: string }>('SELECT id FROM item_conversation WHERE account = ? LIMIT ?'),
+  expired: sql<{ id: string }>('SELECT id FROM item_conversation WHERE expires_at <= ? LIMIT ?'),
+  removeItems: sql('DELETE FROM item_conversation_item WHERE conversation = ?'),
+  remove: sql('DELETE FROM item_conversation WHERE id = ?'),
+}

@@ -9,7 +9,7 @@ import type {
   IdempotencyStore,
   KeptAnswer,
   KeyedCall,
-} from '../../credits/ledger/idempotency.ts'
+} from '../../credits/ledger/ledger.ts'
 import type { Row } from '../schema.ts'
 import { type OrderedTables, sql, type Work } from './work.ts'
 

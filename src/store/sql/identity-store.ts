@@ -8,17 +8,15 @@ import {
   accessKinds,
   type ChangeOfHands,
   endedBy,
-} from '../../accounts/identity/access.ts'
-import type {
-  Identity,
-  IdentityStore,
-  LinkedIdentity,
-  Passkey,
-  Ticket,
-  TicketKind,
-  UsableWays,
+  type Identity,
+  type IdentityStore,
+  type LinkedIdentity,
+  type Passkey,
+  type Ticket,
+  type TicketKind,
+  type UsableWays,
 } from '../../accounts/identity/identity-store.ts'
-import type { AllowanceRegister, ClaimAnswer, CreditClaim, WelcomeRegister } from '../../credits/welcome.ts'
+import type { AllowanceRegister, ClaimAnswer, CreditClaim, WelcomeRegister } from '../../credits/calendar.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Row } from '../schema.ts'
 import { accountOf, sessionOf } from './account-store.ts'

@@ -2,14 +2,23 @@
 // acts, and settings that operators have changed. Keys of the admin API are few and rarely used: nothing is cached, and a
 // revocation holds at once.
 
-import type { Awaitable } from '../../async/async.ts'
 import type { SettingsRow, SettingsStore } from '../../accounts/console-settings.ts'
-import type { Act, ActFilter, ActLog, LoggedAct } from '../../accounts/identity/identity-store.ts'
-import type { ManagementKey, ManagementKeyStore, ManagementScope } from '../../accounts/management-key.ts'
-import type { Provisioned, ProvisionedKind, ProvisioningStore } from '../../accounts/provisioning.ts'
-import { GatewayError } from '../../errors/errors.ts'
+import type {
+  Act,
+  ActFilter,
+  ActLog,
+  LoggedAct,
+  Provisioned,
+  ProvisionedKind,
+  ProvisioningStore,
+} from '../../accounts/identity/identity-store.ts'
+import type { ManagementKey, ManagementKeyStore, ManagementScope } from '../../accounts/key-leaks.ts'
 import type { McpServerRow, McpServerStore } from '../../accounts/mcp-server.ts'
+import type { Awaitable } from '../../async/async.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import type { UpkeepNote, UpkeepStore } from '../../notify/alarms.ts'
 import type { Row } from '../schema.ts'
+import type { SpendingReader } from '../store.ts'
 import type { ThisProcess } from './idempotency.ts'
 import {
   numberOrNull,
@@ -398,3 +407,87 @@ const settingsOf = recordReader<Row<'consoleSettings'>>()({
   at: Number,
   before: Number,
 })
+
+// Notes of upkeep, and what was spent, for alarms.
+
+export class SqlUpkeep implements UpkeepStore {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  findNote(name: string): Awaitable<UpkeepNote | undefined> {
+    return this.#tables.do(function* () {
+      const row = yield* findNote.first(name)
+      if (!row) return undefined
+      return { name, at: Number(row.at), value: JSON.parse(row.value) as UpkeepNote['value'] }
+    })
+  }
+
+  keepNote(note: UpkeepNote): Awaitable<void> {
+    return this.#tables.withoutWaiting(() => writeNote(note))
+  }
+}
+
+/** The same for whoever has no store open. */
+export function* writeNote({ name, at, value }: UpkeepNote): Work<void> {
+  yield* keepNote.run(name, at, JSON.stringify(value))
+}
+
+const findNote = sql<Row<'upkeep'>>('SELECT * FROM upkeep WHERE name = ?')
+const keepNote = sql(
+  `INSERT INTO upkeep (name, at, value) VALUES (?,?,?)
+   ON CONFLICT (name) DO UPDATE SET at = excluded.at, value = excluded.value`,
+)
+
+/** Of the sums that are written with each call: a month is a few thousand rows. */
+export class SqlSpending implements SpendingReader {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  ofInstallation(from: number, until: number): Awaitable<number> {
+    return this.#tables.do(function* () {
+      return dollars(yield* spent.ofInstallation.first(from, until))
+    })
+  }
+
+  ofAccount(account: string, from: number, until: number): Awaitable<number> {
+    return this.#tables.do(function* () {
+      return dollars(yield* spent.ofAccount.first(account, from, until))
+    })
+  }
+
+  ofDays(days: readonly number[]): Awaitable<ReadonlyMap<number, number>> {
+    return this.#tables.do(function* () {
+      const rows = yield* spent.ofDays.all(JSON.stringify(days))
+      return new Map(rows.map((row) => [Number(row.day), dollars(row)]))
+    })
+  }
+}
+
+interface Sum {
+  /** Picodollars; null of no calls. */
+  readonly sum: number | null
+}
+
+// As floats, which no sum overflows.
+const spent = {
+  ofInstallation: sql<Sum>(
+    'SELECT sum(CAST(cost AS double precision)) AS sum FROM usage_total WHERE day >= ? AND day < ?',
+  ),
+  ofAccount: sql<Sum>(
+    `SELECT sum(CAST(charged AS double precision)) AS sum FROM usage_day
+     WHERE account = ? AND day >= ? AND day < ?`,
+  ),
+  ofDays: sql<Sum & { readonly day: bigint }>(
+    `SELECT day, sum(CAST(cost AS double precision)) AS sum FROM usage_total WHERE day IN NUMBERS(?) GROUP BY day`,
+  ),
+}
+
+function dollars(row: Sum | undefined): number {
+  return (row?.sum ?? 0) / 1e12
+}

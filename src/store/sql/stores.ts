@@ -1,10 +1,8 @@
 // The stores that need nothing but tables, the same on every database: a new one is added here, and is on all of them.
 
 import { SqlConversations, SqlPrompts } from './conversations.ts'
-import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlSettings } from './records.ts'
-import { SqlPayments } from './top-ups.ts'
-import { SqlSpending, SqlUpkeep } from './upkeep.ts'
-import { SqlSubscriptions, SqlVouchers } from './vouchers.ts'
+import { SqlActs, SqlManagementKeys, SqlMcpServers, SqlSettings, SqlSpending, SqlUpkeep } from './records.ts'
+import { SqlPayments, SqlSubscriptions, SqlVouchers } from './top-ups.ts'
 import { SqlWebhooks } from './webhooks.ts'
 import type { Tables } from './work.ts'
 

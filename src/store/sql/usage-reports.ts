@@ -1,9 +1,9 @@
 // Reports of usage, as work: on SQLite by whoever runs it, on the event loop if it is small, else in a thread.
 
 import type { Awaitable } from '../../async/async.ts'
-import { groupTag } from '../../conversation/tags.ts'
+import { groupTag } from '../../conversation/request.ts'
 import { dayMs, startOfDay, startOfMonth } from '../../credits/calendar.ts'
-import { csvLine, csvLines } from '../../text/csv.ts'
+import { csvLine, csvLines } from '../../text/text.ts'
 import {
   type UsageReader,
   usageColumns,

@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import type { Account } from '../../../src/accounts/account.ts'
-import { isAddress, personOf } from '../../../src/accounts/identity/address.ts'
+import { isAddress, personOf, SmtpMailer } from '../../../src/accounts/identity/mail.ts'
 import {
   isNetwork,
   isWithin,
@@ -12,7 +12,6 @@ import {
   WindowLimit,
 } from '../../../src/accounts/identity/sign-in-limits.ts'
 import { elevationMs, Identities, isElevated } from '../../../src/accounts/identity/identities.ts'
-import { SmtpMailer } from '../../../src/accounts/identity/mail.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { passwordFault, Passwords } from '../../../src/accounts/identity/password.ts'
 import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/identity-store.ts'

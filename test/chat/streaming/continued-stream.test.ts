@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SaidSoFar, Seam } from '../../../src/chat/streaming/continued-stream.ts'
-import type { ContentEvent } from '../../../src/conversation/progress.ts'
+import type { ContentEvent } from '../../../src/conversation/delivered.ts'
 
 const say = (text: string): ContentEvent => ({ kind: 'text-delta', choice: 0, text })
 const think = (text: string, index = 0): ContentEvent => ({

@@ -11,9 +11,8 @@ import {
   Watchdog,
 } from '../../../src/chat/streaming/relay.ts'
 import { type StreamChannel, TranslateChannel } from '../../../src/chat/streaming/translate.ts'
-import type { Progress } from '../../../src/conversation/progress.ts'
+import { Delivered, type Progress } from '../../../src/conversation/delivered.ts'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
-import { Delivered } from '../../../src/conversation/delivered.ts'
 import { noUsage, completionTokens, promptTokens, tokenBuckets } from '../../../src/conversation/usage.ts'
 import { stillClock, envelope, price } from '../support.ts'
 import { atOnce } from '../../../src/json/json.ts'

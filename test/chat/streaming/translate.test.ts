@@ -9,7 +9,7 @@ import {
   EventChannel,
   TranslateChannel,
 } from '../../../src/chat/streaming/translate.ts'
-import type { ContentEvent } from '../../../src/conversation/progress.ts'
+import type { ContentEvent } from '../../../src/conversation/delivered.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { GatewayError, renderError } from '../../../src/errors/errors.ts'
 import { frameDecoder } from '../../../src/protocols/framing/decoder.ts'

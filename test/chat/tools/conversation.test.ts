@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { RoundEvents, ToolConversation } from '../../../src/chat/tools/conversation.ts'
-import type { ContentEvent } from '../../../src/conversation/progress.ts'
+import type { ContentEvent } from '../../../src/conversation/delivered.ts'
 import type { ChatRequest, JsonObject, Message, ToolMessage } from '../../../src/conversation/request.ts'
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { Outbound, ProtocolId, Target } from '../../../src/protocols/protocol.ts'

@@ -11,7 +11,7 @@ import {
   signatureKey,
   withSignatures,
 } from '../../../src/chat/upstream/thoughts.ts'
-import type { ContentEvent } from '../../../src/conversation/progress.ts'
+import type { ContentEvent } from '../../../src/conversation/delivered.ts'
 import type { JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
 import { callOf, partsOf } from '../parts.ts'
 import { fetchWhole, openStream } from '../../../src/chat/upstream/fetch.ts'

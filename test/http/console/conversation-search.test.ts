@@ -2,7 +2,7 @@
 // which they are stored.
 
 import { describe, expect, test } from 'bun:test'
-import { snippetIn } from '../../../src/http/console/conversation-search.ts'
+import { snippetIn } from '../../../src/http/console/conversations.ts'
 
 const stored = (question: string, answer: string) => ({
   // As it is stored: in pieces that end anywhere.

@@ -1,7 +1,7 @@
 // What a shared conversation shows of a stored response: what was asked and answered, and nothing that stands around it.
 
 import { expect, test } from 'bun:test'
-import { sharedTurn } from '../../../src/http/console/shared.ts'
+import { sharedTurn } from '../../../src/http/console/conversations.ts'
 
 test('a shared turn is the question, the names of files, the answer and its sources', () => {
   const turn = sharedTurn({

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { z } from 'zod'
-import { queryOf } from '../../../src/http/intake/query.ts'
+import { queryOf } from '../../../src/http/intake/read-body.ts'
 
 const schema = z.strictObject({ q: z.string().optional() })
 const asked = (query: string) => queryOf(schema, new Request(`http://weir/v1/x?${query}`))

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
-import { EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/encode.ts'
+import { EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { readAssistant } from '../../../src/protocols/anthropic-messages/inbound/read.ts'
 import type { BlockContent } from '../../../src/protocols/anthropic-messages/inbound/schema.ts'
 import { processorMs } from '../../support/processor-time.ts'

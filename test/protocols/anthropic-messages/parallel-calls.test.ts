@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import type { ChatEvent } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
-import { ArgumentsEnd, EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/encode.ts'
+import { ArgumentsEnd, EventEncoder } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 
 const context = { id: 'r', model: 'm', created: 1, includeUsage: true, warnings: [], extra: {} }
 const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }

@@ -7,7 +7,7 @@ import {
   forwardedRequest,
   mayForward,
   passthrough,
-} from '../../../src/protocols/anthropic-messages/passthrough.ts'
+} from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { targetsLike } from '../../support/conversation.ts'
 

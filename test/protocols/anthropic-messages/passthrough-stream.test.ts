@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { atOnce } from '../../../src/json/json.ts'
-import { MessagesStream } from '../../../src/protocols/anthropic-messages/passthrough.ts'
+import { MessagesStream } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 
 const bill = {

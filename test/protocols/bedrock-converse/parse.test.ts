@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { outbound } from '../../../src/protocols/bedrock-converse/outbound.ts'
+import { outbound } from '../../../src/protocols/bedrock-converse/parse.ts'
 import { parseFrames } from '../../support/recordings.ts'
 import { target } from './support.ts'
 

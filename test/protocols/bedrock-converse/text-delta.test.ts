@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { outbound } from '../../../src/protocols/bedrock-converse/outbound.ts'
+import { outbound } from '../../../src/protocols/bedrock-converse/parse.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { cases, parseFrames } from '../../support/recordings.ts'
 import { framesOf, target } from './support.ts'

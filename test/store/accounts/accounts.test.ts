@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { type AccountQuery, type ApiKey, mintKey, type Session } from '../../../src/accounts/account.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { grantMonthly } from '../../../src/credits/monthly-credit.ts'
+import { grantMonthly } from '../../../src/credits/calendar.ts'
 import { GatewayError } from '../../../src/errors/errors.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { SqlAccounts } from '../../../src/store/sql/account-store.ts'

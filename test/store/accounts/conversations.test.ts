@@ -1,7 +1,7 @@
 // What the chat lists is its account's alone, in the order in which it was last used, and bounded.
 
 import { describe, expect, test } from 'bun:test'
-import type { ConversationRecord, OpenConversation } from '../../../src/responses/conversation-store.ts'
+import type { ConversationRecord, OpenConversation } from '../../../src/responses/response-store.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'
 
 const conversation = (id: string, at: number, account = 'anna'): OpenConversation => ({

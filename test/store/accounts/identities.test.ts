@@ -11,13 +11,12 @@ import {
   accessKinds,
   type ChangeOfHands,
   endedBy,
-} from '../../../src/accounts/identity/access.ts'
-import { mintTicket } from '../../../src/accounts/identity/identity-store.ts'
+  mintTicket,
+} from '../../../src/accounts/identity/identity-store.ts'
 import { issueKey, mintKey, mintSession, unlimited } from '../../../src/accounts/account.ts'
-import { issueManagementKey } from '../../../src/accounts/management-key.ts'
-import { dayMs } from '../../../src/credits/calendar.ts'
+import { issueManagementKey } from '../../../src/accounts/key-leaks.ts'
+import { dayMs, Welcomes } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { Welcomes } from '../../../src/credits/welcome.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { noon } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'

@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { SQL } from 'bun'
 import fc from 'fast-check'
-import { groupTag, tagsText } from '../../../src/conversation/tags.ts'
+import { groupTag, tagsText } from '../../../src/conversation/request.ts'
 import { noUsage } from '../../../src/conversation/usage.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { UsageQuery, UsageReport } from '../../../src/observe/call-log.ts'

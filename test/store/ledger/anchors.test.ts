@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { usd } from '../../../src/credits/money.ts'
 import { acceptHistory, backUp, restore } from '../../../src/store/backup.ts'
-import { openStore, StoreOpenError, type Store } from '../../../src/store/open.ts'
+import { openStore, type Store, StoreOpenError } from '../../../src/store/open.ts'
 import { Anchors, readAnchors } from '../../../src/store/sqlite/database/sqlite.ts'
 import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'

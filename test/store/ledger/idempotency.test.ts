@@ -1,7 +1,7 @@
 // Idempotency keys in the store: one key is one call, whoever asks, whenever the process dies.
 
 import { afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import type { Claim, ClaimCommand, KeptAnswer } from '../../../src/credits/ledger/idempotency.ts'
+import type { Claim, ClaimCommand, KeptAnswer } from '../../../src/credits/ledger/ledger.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { openOnPostgres } from '../../../src/store/postgres/open.ts'

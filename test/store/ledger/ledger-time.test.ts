@@ -1,10 +1,9 @@
 // The ledger's time never runs backwards, whatever the clock does.
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { Allowances } from '../../../src/credits/welcome.ts'
-import { dayMs } from '../../../src/credits/calendar.ts'
+import { Allowances, dayMs } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { openStore, StoreOpenError, type Store, type StoreOptions } from '../../../src/store/open.ts'
+import { openStore, type Store, StoreOpenError, type StoreOptions } from '../../../src/store/open.ts'
 import { grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 

@@ -4,11 +4,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { SQL } from 'bun'
 import { Connection, ledgerDeadlineMs } from '../../../src/store/postgres/connection.ts'
-import { Listener } from '../../../src/store/postgres/listener.ts'
+import { Listener, PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { SqlAccounts } from '../../../src/store/sql/account-store.ts'
 import { SqlGroups } from '../../../src/store/sql/group-store.ts'
 import type { Changes } from '../../../src/store/sql/work.ts'
-import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { CutProxy } from '../../support/cut-proxy.ts'
 import { describeOnPostgres, emptyTables, freshDatabase } from '../../support/postgres.ts'
 

@@ -2,10 +2,10 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { SQL } from 'bun'
-import { tagsText } from '../../../src/conversation/tags.ts'
+import { tagsText } from '../../../src/conversation/request.ts'
 import type { RequestLogRow } from '../../../src/observe/call-log.ts'
-import { migrate } from '../../../src/store/postgres/migrate.ts'
-import { PostgresRecentCalls } from '../../../src/store/postgres/figures.ts'
+import { migrate } from '../../../src/store/postgres/server.ts'
+import { PostgresRecentCalls } from '../../../src/store/postgres/open.ts'
 import { PostgresRequestLog } from '../../../src/store/postgres/request-log.ts'
 import { PostgresTables } from '../../../src/store/postgres/tables.ts'
 import { noon } from '../../credits/support.ts'

@@ -2,8 +2,13 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { SQL } from 'bun'
-import { makeReady } from '../../../src/store/postgres/migrate.ts'
-import { factsOf, planFaultsOf, requireUsable, type ServerFacts } from '../../../src/store/postgres/server.ts'
+import {
+  factsOf,
+  makeReady,
+  planFaultsOf,
+  requireUsable,
+  type ServerFacts,
+} from '../../../src/store/postgres/server.ts'
 import { StoreOpenError } from '../../../src/store/store.ts'
 import { describeOnPostgres, freshDatabase, withPassword } from '../../support/postgres.ts'
 

@@ -10,9 +10,8 @@ import {
   ticketLife,
   type UsableWays,
 } from '../../../src/accounts/identity/identity-store.ts'
-import { dayMs, startOfDay, welcomeGrant } from '../../../src/credits/calendar.ts'
+import { type CreditClaim, dayMs, startOfDay, welcomeGrant, Welcomes } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
-import { type CreditClaim, Welcomes } from '../../../src/credits/welcome.ts'
 import { noon } from '../../credits/support.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'
 

@@ -1,7 +1,7 @@
 // What accounts have besides keys of calls, and what is sent of them, the same on both databases.
 
 import { expect, test } from 'bun:test'
-import type { ManagementKey } from '../../../src/accounts/management-key.ts'
+import type { ManagementKey } from '../../../src/accounts/key-leaks.ts'
 import type { AccountEvent, WebhookRow } from '../../../src/notify/webhook.ts'
 import { noon } from '../../credits/support.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'

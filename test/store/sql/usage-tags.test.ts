@@ -1,7 +1,7 @@
 // Usage by tag: divided, by month, and with what was refused, the same on both databases.
 
 import { expect, test } from 'bun:test'
-import { tagsText, type Tags } from '../../../src/conversation/tags.ts'
+import { type Tags, tagsText } from '../../../src/conversation/request.ts'
 import { usd } from '../../../src/credits/money.ts'
 import type { UsageQuery, UsageReport } from '../../../src/observe/call-log.ts'
 import type { Store } from '../../../src/store/open.ts'

@@ -1,14 +1,25 @@
 // Merges two sources' models of a provider into catalog rows; if they differ, a person must decide.
 
+import {
+  type ConditionalPrice,
+  findProvider,
+  type MatchLogic,
+  type ModelPrice,
+  TieredPrices,
+} from '@pydantic/genai-prices'
 import { z } from 'zod'
-import { formatUsdPerMillion, parseUsdPerMillion } from '../../../credits/money.ts'
+import { formatUsd, formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../../../credits/money.ts'
 import {
   buildPrice,
   type CatalogRow,
+  decimalOf,
+  effortWords,
   type modalities,
   PriceRefused,
   type PriceSpec,
+  type RateField,
   rateFieldNames,
+  shiftDecimal,
   type UnpricedModel,
   withoutSampling,
 } from '../../row.ts'
@@ -357,4 +368,330 @@ export function withBilledAs(rows: readonly CatalogRow[], decided: readonly Bill
     byId.set(model, { ...row, later_prices: [...before, { from, price: begun }, ...after] })
   }
   return [...byId.values()]
+}
+
+// Reads the model JSON of @earendil-works/pi-ai (MIT): limits, modalities and prices. Its runtime is never imported.
+//
+// The package brings an AWS SDK and more, so it is not a dependency. To generate, fetch only its archive:
+//   npm pack @earendil-works/pi-ai@1.4.0 && tar -xzf earendil-works-pi-ai-1.4.0.tgz
+//   bun run catalog:generate --pi ./package        (then remove both)
+// Without --pi the script looks in node_modules/@earendil-works/pi-ai.
+
+const costSchema = z.object({
+  input: z.number(),
+  output: z.number(),
+  cacheRead: z.number(),
+  cacheWrite: z.number(),
+})
+
+const modelSchema = z.object({
+  type: z.string(),
+  id: z.string(),
+  name: z.string(),
+  api: z.string(),
+  reasoning: z.boolean().optional(),
+  input: z.array(z.enum(['text', 'image'])),
+  cost: costSchema.extend({ tiers: z.array(costSchema.extend({ inputTokensAbove: z.number() })).optional() }),
+  contextWindow: z.number().optional(),
+  maxTokens: z.number().optional(),
+  /** From a level to the provider's name for it; null if the model does not have the level. */
+  thinkingLevelMap: z.record(z.string(), z.string().nullable()).optional(),
+  compat: z.object({ supportsTemperature: z.boolean().optional() }).optional(),
+})
+
+const fileSchema = z.record(z.string(), z.record(z.string(), modelSchema.or(z.object({ type: z.string() }))))
+
+/** The source in an unpacked package folder. If it is missing, throws with the command to run. */
+export async function pi(folder: string): Promise<CatalogSource> {
+  const manifest = Bun.file(`${folder}/package.json`)
+  if (!(await manifest.exists())) {
+    throw new Error(
+      `no @earendil-works/pi-ai in ${folder}; ${import.meta.file} says how to fetch its archive`,
+    )
+  }
+  const { version } = z.object({ version: z.string() }).parse(await manifest.json())
+  const data = `${folder}/dist/providers/data`
+  const { generatedAt } = z
+    .object({ generatedAt: z.string() })
+    .parse(await Bun.file(`${data}/.manifest.json`).json())
+  return {
+    name: '@earendil-works/pi-ai',
+    version,
+    date: generatedAt.slice(0, 10),
+    license: 'MIT',
+    async models(provider) {
+      const file = Bun.file(`${data}/${provider}.json`)
+      if (provider === '' || !(await file.exists())) return []
+      return Object.values(fileSchema.parse(await file.json()))
+        .flatMap((models) => Object.values(models))
+        .filter((model) => model.type === 'chat')
+        .map((model) => modelFrom(modelSchema.parse(model)))
+    },
+  }
+}
+
+function modelFrom(model: z.infer<typeof modelSchema>): SourceModel {
+  const { tiers, ...base } = model.cost
+  const rates = specFromPi(base)
+  return {
+    names: [model.id],
+    name: model.name,
+    contextLength: positive(model.contextWindow),
+    maxOutputTokens: positive(model.maxTokens),
+    input: model.input,
+    output: ['text'],
+    reasoning: model.reasoning,
+    levels: model.thinkingLevelMap,
+    temperature: model.compat?.supportsTemperature,
+    price: {
+      ...rates,
+      ...(tiers === undefined || tiers.length === 0
+        ? {}
+        : {
+            tiers: tiers.map((tier) => ({
+              input: '',
+              output: '',
+              ...specFromPi(tier),
+              above_prompt_tokens: tier.inputTokensAbove,
+            })),
+          }),
+    },
+    withdrawn: false,
+    refusal: undefined,
+  }
+}
+
+/**
+ * USD per million tokens. In the source, 0 means unknown, so zeros are left out; so are cache writes that cost less
+ * than fresh input, which are a surcharge for storage, not the price of the token.
+ */
+function specFromPi(cost: z.infer<typeof costSchema>): Partial<PriceSpec> {
+  const stated: Partial<Record<RateField, string>> = {}
+  const state = (field: RateField, value: number) => {
+    if (value > 0) stated[field] = decimalOf(value)
+  }
+  state('input', cost.input)
+  state('output', cost.output)
+  state('cache_read', cost.cacheRead)
+  if (cost.cacheWrite >= cost.input) state('cache_write', cost.cacheWrite)
+  return stated
+}
+
+function positive(value: number | undefined): number | undefined {
+  return value !== undefined && Number.isSafeInteger(value) && value > 0 ? value : undefined
+}
+
+// Makes the table of efforts: from the source, for other names of the same model, and from decisions.
+
+export const decidedSchema = z.array(
+  z.strictObject({
+    /** A regular expression over model ids. */
+    models: z.string(),
+    efforts: z.string(),
+    why: z.string().min(10),
+    source: z.url(),
+  }),
+)
+type Decided = z.infer<typeof decidedSchema>[number]
+
+/** Routers that choose the nearest effort themselves; of their models it only matters whether they reason. */
+const routers: ReadonlySet<string> = new Set(['openrouter', 'vercel'])
+/** Their protocols tell models apart by family: see `traitsOf` and `familyOf` there. */
+const byFamily: ReadonlySet<string> = new Set(['anthropic', 'gemini', 'vertex', 'bedrock', 'cohere'])
+/** They serve another provider's models. */
+const sameModels: Readonly<Record<string, string>> = { azure: 'openai' }
+/** A name with a date at its end is a version of the model. */
+const versionDate = /-\d{4}-\d{2}-\d{2}$/
+
+/** A source's map of levels in the file's notation; undefined if a level would have to be guessed. */
+export function effortsIn({ reasoning, levels }: SourceModel): string | undefined {
+  if (reasoning === false) return ''
+  const complete = (['minimal', 'low', 'medium', 'high'] as const).every(
+    (level) => levels?.[level] !== undefined,
+  )
+  if (!complete) return undefined
+  const words = effortWords.flatMap((word): string[] => {
+    const wire = levels?.[word === 'none' ? 'off' : word]
+    if (wire == null) return []
+    return [wire === word ? word : `${word}=${wire}`]
+  })
+  return words.join(' ')
+}
+
+/** The efforts of these rows by id; `stated` by provider and by name there. */
+export function effortTable(
+  rows: readonly CatalogRow[],
+  stated: ReadonlyMap<string, string>,
+  decided: readonly Decided[],
+): Record<string, string> {
+  const table: Record<string, string> = {}
+  for (const { id } of rows) {
+    const efforts =
+      decided.find(({ models }) => new RegExp(models).test(id))?.efforts ?? statedFor(id, stated)
+    if (efforts === undefined || byFamily.has(providerOf(id))) continue
+    if (routers.has(providerOf(id)) && efforts !== '') continue
+    table[id] = efforts
+  }
+  return table
+}
+
+function statedFor(id: string, stated: ReadonlyMap<string, string>): string | undefined {
+  const provider = providerOf(id)
+  const twin = sameModels[provider]
+  const names = [id, ...(twin === undefined ? [] : [id.replace(provider, twin)])]
+  for (const name of names) {
+    const efforts = stated.get(name) ?? stated.get(name.replace(versionDate, ''))
+    if (efforts !== undefined) return efforts
+  }
+  return undefined
+}
+
+function providerOf(id: string): string {
+  return id.slice(0, id.indexOf('/'))
+}
+
+// Reads @pydantic/genai-prices (MIT): prices with a history, tiers and times of day. Only current ones are used.
+
+/** When the pinned version was published; the package itself has no date. */
+const published: Readonly<Record<string, string>> = { '0.1.8': '2026-09-23' }
+
+/**
+ * The source at a date: each model with its price at that date. Throws if the publication date of the installed version
+ * is unknown, so that no price gets a wrong date.
+ */
+export async function genaiPrices(on: string): Promise<CatalogSource> {
+  // The package does not export its manifest, so the file is read.
+  const manifest = Bun.file(`${import.meta.dir}/../../../../node_modules/@pydantic/genai-prices/package.json`)
+  const { version } = z.object({ version: z.string() }).parse(await manifest.json())
+  const date = published[version]
+  if (date === undefined)
+    throw new Error(`say in ${import.meta.file} when @pydantic/genai-prices ${version} was published`)
+  return {
+    name: '@pydantic/genai-prices',
+    version,
+    date,
+    license: 'MIT',
+    async models(provider) {
+      const found = provider === '' ? undefined : findProvider({ providerId: provider })
+      if (found?.id !== provider) return []
+      return found.models.map((model): SourceModel => {
+        const { price, refusal } = inForce(model.prices, on)
+        const spec =
+          price === undefined ? { price: {}, refusal: 'its price is not in force yet' } : specFrom(price)
+        return {
+          names: [...new Set([model.id, ...exactNames(model.match)])],
+          name: model.name,
+          contextLength: model.context_window,
+          maxOutputTokens: undefined,
+          input: undefined,
+          output: undefined,
+          reasoning: undefined,
+          temperature: undefined,
+          price: spec.price,
+          laterPrices: laterPricesOf(model.prices, on),
+          withdrawn: model.deprecated === true,
+          refusal: refusal ?? spec.refusal,
+        }
+      })
+    },
+  }
+}
+
+/** The names that the source matches exactly. Its prefixes and patterns would also match unknown models. */
+function exactNames(match: MatchLogic): string[] {
+  if ('equals' in match) return [match.equals]
+  if ('or' in match) return match.or.flatMap(exactNames)
+  return []
+}
+
+function inForce(prices: ConditionalPrice[] | ModelPrice, on: string) {
+  if (!Array.isArray(prices)) return { price: prices, refusal: undefined }
+  const dated = prices.filter(({ constraint }) => constraint?.type !== 'time_of_date')
+  const begun = dated.filter(({ constraint }) => constraint === undefined || startOf(constraint) <= on)
+  const price = begun
+    .toSorted((a, b) => (startOf(a.constraint) < startOf(b.constraint) ? -1 : 1))
+    .at(-1)?.prices
+  const refusal = dated.length === prices.length ? undefined : 'its price depends on the hour of the day'
+  return { price, refusal }
+}
+
+/** The prices that begin after a day, without those that hold at some hours only. */
+function laterPricesOf(prices: ConditionalPrice[] | ModelPrice, on: string): SourceModel['laterPrices'] {
+  if (!Array.isArray(prices)) return []
+  return prices
+    .filter(({ constraint }) => startOf(constraint) > on)
+    .map(({ constraint, prices: price }) => ({ from: startOf(constraint), price: specFrom(price).price }))
+    .toSorted((a, b) => (a.from < b.from ? -1 : 1))
+}
+
+function startOf(constraint: ConditionalPrice['constraint']): string {
+  return constraint?.type === 'start_date' ? constraint.start_date : ''
+}
+
+/** `*_mtok` is USD per million tokens, `*_kcount` USD per thousand calls. */
+const rateOf: Readonly<Record<string, RateField>> = {
+  input_mtok: 'input',
+  cache_read_mtok: 'cache_read',
+  cache_audio_read_mtok: 'cache_read_audio',
+  cache_write_mtok: 'cache_write',
+  cache_write_1h_mtok: 'cache_write_1h',
+  output_mtok: 'output',
+  output_reasoning_mtok: 'reasoning',
+  input_audio_mtok: 'input_audio',
+  output_audio_mtok: 'output_audio',
+  input_image_mtok: 'input_image',
+  output_image_mtok: 'output_image',
+}
+const feeOf: Readonly<Record<string, string>> = {
+  web_searches_kcount: 'web_search',
+  storage_searches_kcount: 'file_search',
+}
+/** A cached image token is billed as cached text. */
+const ignored = new Set(['cache_image_read_mtok', 'input_video_mtok', 'output_video_mtok'])
+
+function specFrom(price: ModelPrice): { price: Partial<PriceSpec>; refusal: string | undefined } {
+  const base: Partial<Record<RateField, string>> = {}
+  const tiers = new Map<number, Partial<Record<RateField, string>>>()
+  const fees: Record<string, string> = {}
+  let refusal: string | undefined
+  let perRequest: string | undefined
+  for (const [key, value] of Object.entries(price)) {
+    if (value === undefined || ignored.has(key)) continue
+    const field = rateOf[key]
+    const amount = value instanceof TieredPrices || typeof value === 'object' ? value.base : value
+    if (field !== undefined) base[field] = decimalOf(amount)
+    else if (feeOf[key] !== undefined) fees[feeOf[key]] = perThousand(amount)
+    else if (key === 'requests_kcount') perRequest = perThousand(amount)
+    else refusal = `it is billed by ${key}`
+    if (field === undefined || typeof value !== 'object') continue
+    for (const tier of value.tiers)
+      tiers.set(tier.start, { ...tiers.get(tier.start), [field]: decimalOf(tier.price) })
+  }
+  const spec = {
+    ...base,
+    ...(Object.keys(fees).length === 0 ? {} : { per_call: fees }),
+    ...(perRequest === undefined ? {} : { per_request: perRequest }),
+    ...(tiers.size === 0 ? {} : { tiers: tiersFrom(base, tiers) }),
+  }
+  return { price: spec, refusal }
+}
+
+/** A rate that a tier does not state is the same as in the tier below. */
+function tiersFrom(
+  base: Partial<Record<RateField, string>>,
+  tiers: ReadonlyMap<number, object>,
+): PriceSpec['tiers'] {
+  let below = base
+  return [...tiers]
+    .toSorted(([a], [b]) => a - b)
+    .map(([start, named]) => {
+      below = { ...below, ...named }
+      return { input: '', output: '', ...below, above_prompt_tokens: start }
+    })
+}
+
+function perThousand(amount: number): string {
+  const each = shiftDecimal(String(amount), -3) ?? ''
+  const parsed = parseUsd(each)
+  return parsed === undefined ? each : formatUsd(parsed)
 }

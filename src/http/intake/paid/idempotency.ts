@@ -10,11 +10,11 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import { pass } from '../../../credits/ledger/failpoint.ts'
 import type {
   AnsweredCall,
+  CallLedger,
   ClaimCommand,
   IdempotencyStore,
   KeptAnswer,
-} from '../../../credits/ledger/idempotency.ts'
-import type { CallLedger } from '../../../credits/ledger/ledger.ts'
+} from '../../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { stringifySteps } from '../../../json/json.ts'
 import type { Log } from '../../../observe/log.ts'

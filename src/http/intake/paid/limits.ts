@@ -12,7 +12,7 @@ import {
 import { atMost, type Awaitable } from '../../../async/async.ts'
 import type { InFlight, Kind } from '../../../chat/call.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { plural } from '../../../text/csv.ts'
+import { plural } from '../../../text/text.ts'
 import { authenticateEither, type Authentication, type Site } from '../caller.ts'
 
 /** From configuration; a rate of 0 means no limit. */

@@ -19,7 +19,7 @@ import type { Envelope, Inbound, InboundRequest } from '../../../protocols/proto
 import type { ServingParts } from '../../parts.ts'
 import { errorResponse, type Refuse } from '../../route.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
-import { tagsHeader, tagsOfRequest } from './tags.ts'
+import { tagsHeader, tagsOfRequest } from '../read-body.ts'
 
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
 interface ReadChat extends KeyedRequest {

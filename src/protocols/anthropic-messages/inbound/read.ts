@@ -38,13 +38,16 @@ import {
   searchDeclaration,
   toolRefused,
 } from '../../request/gateway-tools.ts'
-import { isGatewayBlock, isSearchBlock, readGatewayCall, readGatewayResult } from './encode.ts'
 import {
+  type BlockContent,
   checkedContent,
   type ClientBlock,
-  type BlockContent,
   gatewayFields,
+  isGatewayBlock,
+  isSearchBlock,
   type MessagesRequest,
+  readGatewayCall,
+  readGatewayResult,
 } from './schema.ts'
 
 /** Takes a body that `messagesRequest` accepts. Throws GatewayError for a block whose source cannot be read. */

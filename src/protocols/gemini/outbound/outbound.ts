@@ -5,13 +5,14 @@ import {
   type EmbeddingAnswer,
   type EmbeddingOutbound,
   notVectors,
+  type Outbound,
+  type Target,
   textsOf,
   vectorOf,
-} from '../../embeddings/embeddings.ts'
+} from '../../protocol.ts'
 import { isObject } from '../../lenient.ts'
 import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.ts'
 import { withinLimits } from '../../names.ts'
-import type { Outbound, Target } from '../../protocol.ts'
 import { faultIn, faultOf, usageOf } from './schema.ts'
 import { lower, lowerSteps, ownSearch, readsUrl } from './lower.ts'
 import { parserOf, wholeAnswer } from './parse.ts'

@@ -47,7 +47,7 @@ import { embeddings } from '../../embeddings/openai.ts'
 import { nineLetters, withinLimits } from '../../names.ts'
 import { passthrough } from '../passthrough/passthrough.ts'
 import { plainWhole, streamParser, wholeEvents } from './parse.ts'
-import { faultOf } from '../../openai/fault.ts'
+import { faultOf } from '../../openai/usage.ts'
 
 export function lower(asked: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {
   const { quirks } = target

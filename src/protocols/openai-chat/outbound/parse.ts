@@ -14,8 +14,16 @@ import {
   noCalls,
   takeCall,
 } from '../../openai/messages.ts'
-import { carriesError, faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
-import { failureOf, finishReasonOf, isReason, tierIn, usageIn } from '../../openai/usage.ts'
+import {
+  carriesError,
+  failureOf,
+  faultInside,
+  faultOfErrorEvent,
+  finishReasonOf,
+  isReason,
+  tierIn,
+  usageIn,
+} from '../../openai/usage.ts'
 import type { StreamParser, Target } from '../../protocol.ts'
 import { stateParser } from '../../event-parser.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'

@@ -1,9 +1,8 @@
 // For a client and a provider that both speak chat completions: the request is translated like any other, the answer
 // keeps unknown fields.
 
-import { pieceCharacters, textPieces } from '../../../conversation/delivered.ts'
+import { pieceCharacters, type Progress, textPieces } from '../../../conversation/delivered.ts'
 import type { Fault } from '../../../conversation/event.ts'
-import type { Progress } from '../../../conversation/progress.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors/errors.ts'
@@ -12,7 +11,7 @@ import { fault, unreadable } from '../../faults.ts'
 import { EventReader } from '../../framing/decoder.ts'
 import { bytesOf, encodeFrame, type Frame, SseDecoder } from '../../framing/sse.ts'
 import { isObject } from '../../lenient.ts'
-import { faultInside } from '../../openai/fault.ts'
+import { faultInside } from '../../openai/usage.ts'
 import type { AnswerContext, Bill, Passthrough, PassthroughStream, Target } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
 import { FrameRepair, repairWhole } from './repair.ts'

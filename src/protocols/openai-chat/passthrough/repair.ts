@@ -18,9 +18,8 @@ import {
   wireAnnotation,
   wireWarnings,
 } from '../../openai/messages.ts'
-import { errorIn } from '../../openai/fault.ts'
-import type { UsageQuirks } from '../../openai/parameters.ts'
 import {
+  errorIn,
   failureOf,
   finishReasonOf,
   isReason,
@@ -31,6 +30,7 @@ import {
   wireUsage,
   wordOf,
 } from '../../openai/usage.ts'
+import type { UsageQuirks } from '../../openai/parameters.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from '../inbound/inbound.ts'
 import {

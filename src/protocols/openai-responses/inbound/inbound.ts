@@ -32,12 +32,20 @@ import {
 } from './read.ts'
 import { clientTools, clientToolTypes, forOtherProtocols } from '../../openai/client-tools.ts'
 import { asksForCompaction, compactionOfSummary, placedRuns } from './items.ts'
-import { conversationIdOf, type InputItem, kindOf, readMembers, type ResponsesRequest } from './schema.ts'
-import { offeredTools, type PlacedTool, placedTools } from './tools.ts'
+import {
+  conversationIdOf,
+  type InputItem,
+  kindOf,
+  offeredTools,
+  type PlacedTool,
+  placedTools,
+  readMembers,
+  type ResponsesRequest,
+} from './schema.ts'
 import { requestOfApproval } from '../../../conversation/gateway-tools.ts'
 import { isLong } from '../../../json/json.ts'
 import { wireWarnings } from '../../openai/messages.ts'
-import { costDetails, wireUsage as chatUsage, withOthers } from '../../openai/usage.ts'
+import { wireUsage as chatUsage, costDetails, withOthers } from '../../openai/usage.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
 import {
   type CallFacts,

@@ -30,10 +30,14 @@ import {
   type InputPart,
   kindOf,
   type KnownItem,
+  type NameOf,
+  nativeTool,
+  offeredName,
+  offeredTools,
+  placedTools,
   responseObject,
   type ResponsesRequest,
 } from './schema.ts'
-import { type NameOf, nativeTool, offeredName, offeredTools, placedTools } from './tools.ts'
 import type { Inbound } from '../../protocol.ts'
 
 interface Turn {

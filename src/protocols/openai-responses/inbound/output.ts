@@ -2,8 +2,13 @@
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
-import type { Json, JsonObject, ReasoningDetail, TurnMessage } from '../../../conversation/request.ts'
-import type { CallForm } from '../../../conversation/request.ts'
+import type {
+  CallForm,
+  Json,
+  JsonObject,
+  ReasoningDetail,
+  TurnMessage,
+} from '../../../conversation/request.ts'
 import { isJson, isObject } from '../../lenient.ts'
 import { callItem, clientTools, InputStream } from '../../openai/client-tools.ts'
 import { actionOf, wireRun, wireSignature } from '../../openai/messages.ts'

@@ -47,15 +47,6 @@ import {
 import { parts } from '../../request/prompt-parts.ts'
 import { readItems } from './items.ts'
 import {
-  namesOf,
-  nativeTool,
-  offeredTools,
-  type OfferedClientTool,
-  type PlacedTool,
-  placedTools,
-  toolsIn,
-} from './tools.ts'
-import {
   declaredTool,
   type InputItem,
   inputItem,
@@ -63,9 +54,16 @@ import {
   isRun,
   kindOf,
   mostTools,
+  namesOf,
+  nativeTool,
+  type OfferedClientTool,
+  offeredTools,
+  type PlacedTool,
+  placedTools,
   readMembers,
   type ResponsesRequest,
   responsesRequest,
+  toolsIn,
 } from './schema.ts'
 
 // ---- the gateway's own fields -----------------------------------------------------------------------------

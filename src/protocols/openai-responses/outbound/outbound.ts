@@ -4,7 +4,7 @@ import { embeddings } from '../../embeddings/openai.ts'
 import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
-import { faultOf } from './faults.ts'
+import { faultOfResponses } from '../../openai/usage.ts'
 import { streamParser, wholeEvents } from './parse.ts'
 import { lower } from './lower.ts'
 import { ownSearch } from './tools.ts'
@@ -20,7 +20,7 @@ export const outbound: Outbound<ResponsesQuirks> = withinLimits<ResponsesQuirks>
   ownSearch,
   whole: (body, target) => wholeEvents(body, target),
   parser: (target) => streamParser(target),
-  fault: (status, headers, body) => faultOf(status, headers, body),
+  fault: (status, headers, body) => faultOfResponses(status, headers, body),
   ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
   embeddings,
 })

@@ -18,11 +18,9 @@ import {
   hasNamelessCall,
   noCalls,
 } from '../../openai/messages.ts'
-import { faultInside } from '../../openai/fault.ts'
+import { usageOf as chatUsageOf, faultInside, faultOfError, finishReasonOf } from '../../openai/usage.ts'
 import type { UsageQuirks } from '../../openai/parameters.ts'
-import { finishReasonOf, usageOf as chatUsageOf } from '../../openai/usage.ts'
 import type { StreamParser, Target } from '../../protocol.ts'
-import { faultOfError } from './faults.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import {
   type DetailPart,

@@ -23,7 +23,7 @@ import { BulkInsert } from './wallets.ts'
 import type { Row } from '../../schema.ts'
 import { sql } from '../../sql/work.ts'
 import { isOutage, requireOne, whenNeeded } from '../database/sqlite.ts'
-import { groupTag, tagsOf } from '../../../conversation/tags.ts'
+import { groupTag, tagsOf } from '../../../conversation/request.ts'
 import { startOfDay, startOfMonth } from '../../../credits/calendar.ts'
 
 /** The last calls with an id that a provider gave. The index is in blocks of calls: see CallTable. */
