@@ -155,6 +155,10 @@ describe.skipIf(browserPath === null)('a support case', () => {
       },
       faultsOf,
     )
+    // Who has found the account asks about one of its keys.
+    await page.getByRole('link', { name: email }).click()
+    await page.getByRole('link', { name: 'till', exact: true }).click()
+    await page.getByText('Its calls are refused: api_key_paused.').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
     await context.close()
   }, 90_000)

@@ -38,7 +38,10 @@ const requestFilters = [
   'tag=user=u40000',
 ]
 
-export function asOperator({ customer, rareAccount, rareKey }: Filled, now: number): readonly string[] {
+export function asOperator(
+  { customer, customerKey, rareAccount, rareKey }: Filled,
+  now: number,
+): readonly string[] {
   const call = `req_${(1_000_000).toString(16).padStart(32, '0')}`
   const monthAgo = new Date(now - 25 * dayMs).toISOString()
   const month = new Date(now).toISOString().slice(0, 7)
@@ -65,6 +68,10 @@ export function asOperator({ customer, rareAccount, rareKey }: Filled, now: numb
     `requests?id=${call}`,
     'requests?provider=rare&model=sim/model-1&outcome=served',
     `requests/${call}`,
+    `duplicates?ids=${call}`,
+    `duplicates?account=${customer}`,
+    `duplicates?account=${customer}&at=${monthAgo}`,
+    `accounts/${customer}/keys/${customerKey}/checks`,
     ...['scale1999', '0042', call, 'up_1234567', 'Team 19', 'pay_77777', 'nothing-at-all'].map(
       (text) => `search?q=${encodeURIComponent(text)}`,
     ),
@@ -85,6 +92,7 @@ export function asOperator({ customer, rareAccount, rareKey }: Filled, now: numb
     'payment-events',
     'vouchers',
     'subscriptions',
+    'plans/subscribers',
     ...['', 'what=voucher', 'what=none', 'operator=cli:root', `subject=${rareAccount}`, `to=${monthAgo}`].map(
       (filter) => `acts?${filter}`,
     ),

@@ -320,7 +320,7 @@ function Whole({ account }: { account: AccountDetailView }) {
       <DuplicatesIn account={account.id} at={timeOf(query)} />
       <LatestCalls account={account.id} />
       <LatestPayments account={account.id} />
-      <AccountKeys path={path} />
+      <AccountKeys key={key} account={account.id} path={path} />
       <Grant path={path} />
       <CreditLine path={path} credits={account.credits} />
       <MonthlyCredit path={path} amount={account.monthly_credit_usd} />
@@ -549,7 +549,7 @@ function LatestPayments({ account }: { account: string }) {
   )
 }
 
-function AccountKeys({ path }: { path: string }) {
+function AccountKeys({ account, path }: { account: string; path: string }) {
   const [query] = useSearchParams()
   const [q, setQ] = useState(query.get('key') ?? '')
   const list = useKeys(`${path}/keys`, { q })
@@ -579,7 +579,10 @@ function AccountKeys({ path }: { path: string }) {
           {rows.map((key) => (
             <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
               <td className={`sm:min-w-40 ${firstOnPhones}`}>
-                <KeyName keyRow={key} />
+                <KeyName
+                  keyRow={key}
+                  href={`/operator/accounts/${encodeURIComponent(account)}?${new URLSearchParams({ key: key.id })}`}
+                />
                 <span className="mt-0.5 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted sm:hidden">
                   <KeyState keyRow={key} />
                   <Time at={key.last_used_at} none={t('never')} />

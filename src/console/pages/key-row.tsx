@@ -1,5 +1,6 @@
 // What is shown of a key wherever keys are listed: its name, its limits, its state, and the button that pauses it.
 
+import { Link } from 'wouter'
 import type { KeyView } from '../../http/console/answers.ts'
 import { call } from '../api/call.ts'
 import { elevate } from '../session/signed-out.tsx'
@@ -13,10 +14,17 @@ const spentOf = {
   total: '{spent} / {limit} in all',
 } as const
 
-export function KeyName({ keyRow }: { keyRow: KeyView }) {
+/** `href` is a page about it, where there is one. */
+export function KeyName({ keyRow, href }: { keyRow: KeyView; href?: string }) {
   return (
     <>
-      <span className="font-medium">{keyRow.name}</span>{' '}
+      {href === undefined ? (
+        <span className="font-medium">{keyRow.name}</span>
+      ) : (
+        <Link href={href} className="font-medium text-accent underline">
+          {keyRow.name}
+        </Link>
+      )}{' '}
       {keyRow.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
       {keyRow.group !== null && <Badge>{t('of a group')}</Badge>}
       {keyRow.sees === 'all' && (
