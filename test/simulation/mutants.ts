@@ -583,11 +583,17 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the month of a statement begins after its first moment',
     seed: 3,
-    patches: [[statements, 'found.at < at) low', 'found.at <= at) low']],
+    patches: [[statements, 'found.at < from) low', 'found.at <= from) low']],
   },
   {
     name: 'a statement closes with what came after its month',
-    patches: [[statements, 'const closing = less(now, later)', 'const closing = less(now, nothing)']],
+    patches: [
+      [
+        statements,
+        'const closing = less(now, later)\n  return',
+        'const closing = less(now, nothing)\n  return',
+      ],
+    ],
   },
   {
     name: 'a statement takes debt for credit',
