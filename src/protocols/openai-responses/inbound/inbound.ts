@@ -90,9 +90,9 @@ export function responsesCall(
 ): ResponsesCall {
   const history = recalled.history as readonly InputItem[]
   const items = withoutRepeats(completeItems(request, recalled), history)
-  refuseContradictions(request, history, items)
   const all = [...history, ...items]
   const placed = placedTools(request, all, history.length)
+  refuseContradictions(request, history, items, placed)
   const warnings = droppedOf(request, placed)
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
   const gatewayTools = readGatewayTools(request, placed, placedRuns(all, history.length))

@@ -96,14 +96,15 @@ export function chatRequest(
   offset: number,
 ): ChatRequest {
   const placed = placedTools(request, items, offset)
-  const { messages, native } = messagesOf(request, items, offset, placed)
+  const offered = offeredTools(placed)
+  const { messages, native } = messagesOf(request, items, offset, placed, offered)
   const nativeTools = placed
     .filter(isHostedSearch)
     .map(({ tool }) => nativeTool(tool))
     .filter((tool) => tool !== undefined)
   return {
     messages: messages.map(({ message }) => message),
-    tools: Array.from(offeredTools(placed).values(), ({ offered }) => offered),
+    tools: Array.from(offered.values(), (tool) => tool.offered),
     ...(native.length === 0 ? {} : { nativeItems: native }),
     ...(nativeTools.length === 0 ? {} : { nativeTools }),
     toolChoice: readToolChoice(request, placed),
@@ -123,10 +124,11 @@ function messagesOf(
   items: readonly InputItem[],
   offset: number,
   placed: readonly PlacedTool[],
+  offered = offeredTools(placed),
 ): { readonly messages: readonly PlacedMessage[]; readonly native: readonly NativeItem[] } {
   const { instructions } = request
   const runs = readGatewayTools(request, placed) === undefined ? 'left-out' : 'read'
-  const said = readItems(items, offset, runs, namesOf(offeredTools(placed)))
+  const said = readItems(items, offset, runs, namesOf(offered))
   if (instructions == null || instructions === '') return said
   const content = [{ kind: 'text', text: instructions, cache: undefined } as const]
   return {
@@ -474,6 +476,7 @@ export function refuseContradictions(
   request: ResponsesRequest,
   history: readonly InputItem[],
   items: readonly InputItem[],
+  placed: readonly PlacedTool[],
 ): void {
   if (history.length + items.length === 0) throw invalidParam('input', 'there is nothing in it.')
   const calls = new Set<unknown>()
@@ -491,7 +494,6 @@ export function refuseContradictions(
     }
   }
   const choice = request.tool_choice
-  const placed = placedTools(request, [...history, ...items], history.length)
   if (choice === 'required' && placed.length === 0)
     throw invalidParam('tool_choice', "'required' needs tools to choose from.")
   if (
