@@ -139,7 +139,7 @@ export async function creditsOf(weir: ServedWeir, key = weir.key): Promise<Credi
 export async function eventually<T>(
   ask: () => Promise<T>,
   isSo: (answer: T) => boolean,
-  ms = 5_000,
+  ms = 20_000,
 ): Promise<T> {
   const deadline = performance.now() + ms
   for (;;) {
