@@ -358,6 +358,8 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   readonly #figuresOf = new Map<string, Set<KeyFigures>>()
   readonly #budgets = new Map<string, KnownBudget>()
   #group = nothing()
+  /** How often all was forgotten: what was asked for before and is answered after it is not kept. */
+  #forgotten = 0
   /** The latest time at which anything that was loaded has changed. */
   #latest = 0
 
@@ -431,7 +433,10 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   ): Promise<void> {
     if (accounts.length === 0 && calls.length === 0) return
     const loadedAt = performance.now()
-    for (const { wallet, version, hasHead, at } of await loadWallets(connection, accounts, calls)) {
+    const forgotten = this.#forgotten
+    const loaded = await loadWallets(connection, accounts, calls)
+    if (forgotten !== this.#forgotten) return
+    for (const { wallet, version, hasHead, at } of loaded) {
       const { account } = wallet
       // A call was opened elsewhere: what is in memory of its account is older.
       this.#drop(account)
@@ -496,7 +501,11 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   }
 
   async #loadKeys(connection: LedgerConnection, ownerOf: ReadonlyMap<string, string>): Promise<void> {
-    for (const [key, figures] of await loadKeys(connection, [...ownerOf.keys()])) {
+    const forgotten = this.#forgotten
+    const loaded = await loadKeys(connection, [...ownerOf.keys()])
+    // Without the wallet beside them they would pass for current whenever that is loaded.
+    if (forgotten !== this.#forgotten) return
+    for (const [key, figures] of loaded) {
       this.#figures.set(key, figures)
       const owner = ownerOf.get(key)
       if (owner !== undefined) this.#link(owner, figures)
@@ -511,8 +520,10 @@ export class KnownWallets implements WalletSet<KnownWallet> {
 
   async #loadBudgets(connection: LedgerConnection, budgets: readonly BudgetKey[]): Promise<void> {
     const loadedAt = performance.now()
-    for (const budget of await loadBudgets(connection, budgets))
-      this.#budgets.set(nameOfBudget(budget), { ...budget, loadedAt })
+    const forgotten = this.#forgotten
+    const loaded = await loadBudgets(connection, budgets)
+    if (forgotten !== this.#forgotten) return
+    for (const budget of loaded) this.#budgets.set(nameOfBudget(budget), { ...budget, loadedAt })
   }
 
   of(account: string): KnownWallet {
@@ -745,6 +756,7 @@ export class KnownWallets implements WalletSet<KnownWallet> {
   }
 
   forget(): void {
+    this.#forgotten++
     for (const map of [this.#wallets, this.#accountOfCall, this.#figures, this.#figuresOf, this.#budgets])
       map.clear()
     this.#group = nothing()
