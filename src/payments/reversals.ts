@@ -22,7 +22,7 @@ import {
   stateAfter,
   type TopUp,
 } from './top-up.ts'
-import type { Plans } from './plans.ts'
+import type { Plans } from './subscriptions.ts'
 import type { PaymentProcessor } from './processor.ts'
 
 /** Where payments are kept, and booked. */

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors/errors.ts'
 import { exchange, formatMinor, type Minor, type Pico, type Rate, rateOf } from '../credits/money.ts'
-import type { PlanOnSale } from './plans.ts'
+import type { PlanOnSale } from './subscriptions.ts'
 import type { ProcessorId, SoldPlan, TopUp } from './top-up.ts'
 import type { PaymentProcessor } from './processor.ts'
 

@@ -2,7 +2,7 @@
 
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors/errors.ts'
-import { planSource } from '../payments/plans.ts'
+import { planSource } from '../payments/subscriptions.ts'
 
 // Audits while calls are served: each reads everything there is, so one runs at a time.
 

@@ -2,8 +2,7 @@
 
 import { type ChatLimits, type IncomingCall, InFlight } from '../../src/chat/call.ts'
 import type { ChatParts } from '../../src/chat/paid-call.ts'
-import { Health } from '../../src/chat/routing/health.ts'
-import { DeploymentUse } from '../../src/chat/routing/deployments.ts'
+import { DeploymentUse, Health } from '../../src/chat/routing/health.ts'
 import { RetryBudget } from '../../src/chat/routing/dispatch.ts'
 import { Buffered, Watchdog } from '../../src/chat/streaming/relay.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'

@@ -1,8 +1,7 @@
 // A top-up of 500 rupees that nobody has paid yet.
 
 import { exchange as exchangeOf, parseRate } from '../../src/credits/money.ts'
-import { type PlanOnSale, Plans } from '../../src/payments/plans.ts'
-import { Subscriptions } from '../../src/payments/subscriptions.ts'
+import { type PlanOnSale, Plans, Subscriptions } from '../../src/payments/subscriptions.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { TopUp } from '../../src/payments/top-up.ts'
 import type { CurrencyTerms } from '../../src/payments/top-up-draft.ts'

@@ -35,7 +35,7 @@ import {
   type Deadline as RelayDeadline,
   type Watchdog,
 } from '../streaming/relay.ts'
-import type { DeploymentUse } from '../routing/deployments.ts'
+import type { DeploymentUse } from '../routing/health.ts'
 import type { Arrival, Arrivals } from './arrivals.ts'
 import { errorText } from './error-text.ts'
 import {

@@ -2,8 +2,7 @@
 
 import { formatMinor, formatUsd } from '../../credits/money.ts'
 import { grantPlan, pageSubscribers, planPeriodView } from '../../http/payments/plans.ts'
-import type { Plans } from '../../payments/plans.ts'
-import type { Period } from '../../payments/subscriptions.ts'
+import type { Period, Plans } from '../../payments/subscriptions.ts'
 import { plansOf, subscriptionsOf } from '../../serve/gateway/payments.ts'
 import type { Store } from '../../store/store.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../context.ts'

@@ -10,8 +10,12 @@ import {
   type TopUp,
   topUpStates,
 } from '../../payments/top-up.ts'
-import { planSource } from '../../payments/plans.ts'
-import { type Period, type SubscriptionMessage, subscriptionMessage } from '../../payments/subscriptions.ts'
+import {
+  type Period,
+  planSource,
+  type SubscriptionMessage,
+  subscriptionMessage,
+} from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type Acting, type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
 import { amountOf, futureTime, requestId } from '../console/bodies.ts'

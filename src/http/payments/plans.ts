@@ -4,8 +4,7 @@ import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { formatMinor, formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import type { PlanOnSale, PlanQuery, Plans } from '../../payments/plans.ts'
-import type { Period } from '../../payments/subscriptions.ts'
+import type { Period, PlanOnSale, PlanQuery, Plans } from '../../payments/subscriptions.ts'
 import { processorsFor } from '../../payments/top-up-draft.ts'
 import {
   type AdminRoute,

@@ -10,8 +10,13 @@ import { HookLimit } from '../../http/intake/paid/limits.ts'
 import { parseMinor, parseRate, usd } from '../../credits/money.ts'
 import type { CurrencyTerms } from '../../payments/top-up-draft.ts'
 import type { Store } from '../../store/store.ts'
-import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
-import { type PlanOnSale, Plans, remindOfEnds } from '../../payments/plans.ts'
+import {
+  type PlanOnSale,
+  Plans,
+  type Product,
+  remindOfEnds,
+  Subscriptions,
+} from '../../payments/subscriptions.ts'
 import { mailerOf } from './identity.ts'
 import { Vouchers } from '../../payments/vouchers.ts'
 import { Payments } from '../../payments/payments.ts'

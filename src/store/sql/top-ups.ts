@@ -1,8 +1,13 @@
 // Top-ups, the messages about them, and what was taken back.
 
 import type { Awaitable } from '../../async/async.ts'
-import { type PlanQuery, planSource, type PlanStore } from '../../payments/plans.ts'
-import type { Period, SubscriptionStore } from '../../payments/subscriptions.ts'
+import {
+  type Period,
+  type PlanQuery,
+  planSource,
+  type PlanStore,
+  type SubscriptionStore,
+} from '../../payments/subscriptions.ts'
 import {
   type AskedRefund,
   type EventOutcome,

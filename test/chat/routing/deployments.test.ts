@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
-import { DeploymentUse } from '../../../src/chat/routing/deployments.ts'
+import { DeploymentUse } from '../../../src/chat/routing/health.ts'
 import { DeploymentFull } from '../../../src/chat/routing/fault-error.ts'
 import { configureProvider, type DeploymentLimits } from '../../../src/providers/provider.ts'
 import { anyRoute, modelOf, providerOf, stillClock } from '../support.ts'

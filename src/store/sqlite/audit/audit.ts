@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
-import { planSource } from '../../../payments/plans.ts'
+import { planSource } from '../../../payments/subscriptions.ts'
 import { externalProcessorIds } from '../../../payments/top-up.ts'
 import {
   type Anchor,
