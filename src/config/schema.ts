@@ -389,7 +389,7 @@ export const configSchema = z.strictObject({
     ),
     warm_up: note(
       z.boolean().default(true),
-      'Whether the gateway makes calls of its own before it is ready, for at most a third of a second, so that the first ones ' +
+      'Whether the gateway makes calls of its own before it is ready, for at most a fifth of a second, so that the first ones ' +
         'of its clients are not slow. They are in memory alone: nothing is charged or logged',
     ),
     public_url: note(

@@ -225,7 +225,7 @@ export async function startGateway(
 }
 
 /** How long a gateway that starts makes calls of its own at most, milliseconds. */
-const warmUpMs = 300
+const warmUpMs = 200
 
 /** How often a server looks for what commands have changed of accounts and keys, milliseconds. */
 const accountsEveryMs = 50
