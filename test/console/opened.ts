@@ -18,7 +18,7 @@ export interface OpenedConsole {
   readonly origin: string
   /** A visitor in a page that an earlier one has left: the console is shown there for half the work. */
   visit(options?: VisitorOptions): Promise<Guest>
-  /** One in a context of its own, for a test that gives it a clock, an authenticator or scripts. */
+  /** One in a context of its own, for a test that gives it a clock, an authenticator, scripts or a language. */
   visitAlone(options?: VisitorOptions): Promise<Guest>
   /** A new sign-in link for an account. */
   linkFor(email: string): Promise<string>
@@ -62,7 +62,7 @@ export function openedConsole(options: () => WeirOptions = () => ({})): OpenedCo
       }
     },
     visitAlone: async (wanted) => {
-      const visit = await visitor(browser!, opened.origin)
+      const visit = await visitor(browser!, opened.origin, wanted)
       await begin(visit, wanted)
       return { ...visit, leave: () => visit.context.close() }
     },

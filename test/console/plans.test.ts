@@ -127,8 +127,8 @@ describe.skipIf(browserPath === null)('plans', () => {
   test('a customer of a reseller buys one in Hindi, in rupees, under its name', async () => {
     const { weir } = console
     const made = await weir.command('accounts', 'invite', '--email', 'deepa@example.org', '--json')
-    const visit = await console.visit({ locale: 'hi-IN' })
-    const { context, page } = visit
+    const visit = await console.visitAlone({ locale: 'hi-IN' })
+    const { page } = visit
     await page.route(`${new URL(razorpay.baseUrl).origin}/**`, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<title>Razorpay</title><h1>Pay here</h1>' }),
     )
@@ -176,7 +176,7 @@ describe.skipIf(browserPath === null)('plans', () => {
     ).toEqual([])
     expect(faults).toEqual([])
     expect(seen(visit).complaints).toEqual([])
-    await context.close()
+    await visit.leave()
   }, 60_000)
 
   test.skipIf(shots === undefined)(

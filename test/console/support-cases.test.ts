@@ -83,7 +83,7 @@ describe.skipIf(browserPath === null)('a support case', () => {
     }
     const [first, again] = [await called(), await called()]
     const visit = await console.visit()
-    const { context, page } = visit
+    const { page } = visit
     await console.signIn(page)
     const box = page.getByLabel('Find an account, a key, a call, a payment, a voucher or a group')
     const one = { clicks: 1, entries: 1, pages: 1 }
@@ -160,7 +160,7 @@ describe.skipIf(browserPath === null)('a support case', () => {
     await page.getByRole('link', { name: 'till', exact: true }).click()
     await page.getByText('Its calls are refused: api_key_paused.').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
-    await context.close()
+    await visit.leave()
   }, 90_000)
 
   test('is found by what the customer has, and a row leads to its page wherever it is clicked', async () => {

@@ -16,7 +16,7 @@ export interface Visitor {
 export interface VisitorOptions {
   readonly theme?: 'light' | 'dark'
   readonly width?: number
-  /** The first language of the browser, such as hi-IN. */
+  /** The first language of the browser, such as hi-IN; of a visitor in a context of its own. */
   readonly locale?: string
 }
 

@@ -11,6 +11,9 @@ export interface Walked {
   readonly pages: number
 }
 
+/** What a browser keeps of the pages that one has been to. */
+const mostKept = 50
+
 export class Walk {
   readonly #page: Page
   readonly #began = performance.now()
@@ -27,6 +30,7 @@ export class Walk {
   static async from(page: Page, name: string): Promise<Walk> {
     const walk = new Walk(page, name)
     walk.#before = await page.evaluate('history.length')
+    if (walk.#before > mostKept - 20) throw new Error('this page has been to too many others to count more')
     return walk
   }
 
