@@ -5,6 +5,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { after, newAnswer } from '../../src/console/chat/thread.ts'
 import { openedConsole } from './opened.ts'
+import { show } from './page-faults.ts'
 import { browserPath } from '../support/browser.ts'
 import { clean, seen } from './visitor.ts'
 
@@ -57,10 +58,10 @@ describe.skipIf(browserPath === null)('the console', () => {
     expect(await page.getByLabel('Message').inputValue()).toBe(`http://127.0.0.1:${console.weir.port}/v1`)
     await page.keyboard.press('Enter')
     await page.locator('article .prose').getByText('/v1').waitFor()
-    await page.goto('/console/operator/accounts')
+    await show(page, 'operator/accounts')
     await page.getByRole('link', { name: 'owner@localhost' }).click()
     await page.getByRole('heading', { level: 1, name: 'owner@localhost' }).waitFor()
-    await page.goto('/console/credits/top-up')
+    await show(page, 'credits/top-up')
     await page.getByLabel('Amount in INR').fill('500')
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.waitForURL(/hooks\/sim\//)

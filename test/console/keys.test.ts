@@ -81,7 +81,7 @@ describe.skipIf(browserPath === null)('keys', () => {
     await visit.leave()
   }, 30_000)
 
-  test('what a key may read is chosen when it is made, and shown in the list', async () => {
+  test('what a key may read is chosen when it is made, and shown in the list; a key is replaced with an overlap', async () => {
     const visit = await console.visit()
     const { page } = visit
     await console.enter(page)
@@ -100,16 +100,10 @@ describe.skipIf(browserPath === null)('keys', () => {
     await page.getByRole('row', { name: 'dashboard' }).getByText('reads all calls').waitFor()
     await page.getByRole('button', { name: 'Change dashboard' }).click()
     expect(await page.getByLabel('What it may read').count()).toBe(0)
-    expect(seen(visit)).toEqual(clean)
-    await visit.leave()
-  }, 30_000)
+    await page.keyboard.press('Escape')
 
-  test('a key is replaced with an overlap: both work, and both are listed with their last use', async () => {
-    const visit = await console.visit()
-    const { page } = visit
-    await console.enter(page)
-    await page.goto('/console/keys')
-    await page.getByRole('button', { name: 'Create a key' }).click()
+    // One is replaced with an overlap: both work, and both are listed with their last use.
+    await page.getByRole('button', { name: 'Create a key', exact: true }).click()
     await page.getByLabel('Name').fill('search service')
     await page.getByRole('button', { name: 'Create the key' }).click()
     const old = await page.getByTestId('key').innerText()

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { accountWith, eventually, getAs, post } from '../support/call-gateway.ts'
 import { browserPath } from '../support/browser.ts'
 import { openedConsole } from './opened.ts'
+import { show } from './page-faults.ts'
 import { clean, seen } from './visitor.ts'
 
 describe.skipIf(browserPath === null)('the lists of operators', () => {
@@ -39,7 +40,7 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
       'ascending',
     )
 
-    await page.goto('/console/operator/usage?by=account')
+    await show(page, 'operator/usage?by=account')
     await page.getByRole('link', { name: 'big@example.org' }).click()
     await page.getByText(/^Account:/).waitFor()
     await page.getByRole('link', { name: 'till' }).click()
@@ -47,7 +48,7 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
     expect(page.url()).toMatch(/operator\/requests\?.*key=/)
 
     // The chart is read by keyboard.
-    await page.goto('/console/operator/usage?by=provider&show=calls')
+    await show(page, 'operator/usage?by=provider&show=calls')
     const chart = page.getByRole('slider', { name: 'Calls of each day' })
     await chart.focus()
     await page.keyboard.press('End')
@@ -84,20 +85,21 @@ describe.skipIf(browserPath === null)('the lists of operators', () => {
       .filter({ visible: true })
       .waitFor()
     await page
+      .getByRole('group', { name: 'Requests' })
       .getByRole('row')
       .filter({ hasText: 'sim/error-500' })
       .getByRole('cell', { name: 'upstream_error' })
       .waitFor()
 
     // Who did what to it, by its address.
-    await page.goto('/console/operator/acts?subject=shop@example.org')
+    await show(page, 'operator/acts?subject=shop@example.org')
     const acts = page.getByRole('table')
     await acts.getByText('account.create').waitFor()
     await acts.getByRole('link', { name: 'shop@example.org' }).first().waitFor()
     await page.locator('select[name="what"]').selectOption('voucher')
     await page.getByText('No entry matches.').waitFor()
     expect(page.url()).toContain('what=voucher')
-    await page.goto('/console/operator/payments?state=credited&account=shop@example.org')
+    await show(page, 'operator/payments?state=credited&account=shop@example.org')
     await page.getByText('No payment matches.').waitFor()
     expect(seen(visit)).toEqual(clean)
     await visit.leave()

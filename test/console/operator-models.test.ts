@@ -6,7 +6,7 @@ import { browserPath } from '../support/browser.ts'
 import { post } from '../support/call-gateway.ts'
 import { type MockProvider, startMockProvider } from '../support/mock-provider.ts'
 import { openedConsole } from './opened.ts'
-import { faultsOf } from './page-faults.ts'
+import { faultsOf, show } from './page-faults.ts'
 import { accessibilityFaults, clean, seen } from './visitor.ts'
 
 const key = 'secret-key-of-the-lab-4711'
@@ -71,13 +71,13 @@ describe.skipIf(browserPath === null)('providers and models in the console', () 
     // Nothing of the key is left in the page once the dialog is closed.
     expect(await page.content()).not.toContain(key)
 
-    await page.goto('/console/operator/providers/groq')
+    await show(page, 'operator/providers/groq')
     await button('Change').click()
     await dialog.getByText('api_key ****6789 is set by weir.yaml:1, which wins: change it there.').waitFor()
     expect(await dialog.getByLabel('Key', { exact: true }).count()).toBe(0)
     await page.keyboard.press('Escape')
 
-    await page.goto('/console/operator/models')
+    await show(page, 'operator/models')
     await page.getByRole('group', { name: 'written' }).waitFor()
     expect(await page.getByRole('group', { name: 'written' }).getByRole('button').allInnerTexts()).toEqual([
       'What happens now',
@@ -113,7 +113,7 @@ describe.skipIf(browserPath === null)('providers and models in the console', () 
     await page.getByText('models.fast').waitFor()
     expect((await ask('fast')).status).toBe(400)
 
-    await page.goto('/console/operator/acts')
+    await show(page, 'operator/acts')
     for (const act of ['config.undo', 'config.change', 'config.test'])
       await page.getByText(act).first().waitFor()
     await page.goto('/console/models?q=lab%2Fm')

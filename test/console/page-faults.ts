@@ -13,7 +13,7 @@ const looks = [
 const nowhere = { address: 'nowhere', says: 'There is no such page.' }
 
 /** Shows a page as a link within the console does: to load the console anew takes as long as to look at a page. */
-async function show(page: Page, address: string): Promise<void> {
+export async function show(page: Page, address: string): Promise<void> {
   const heading = page.getByRole('heading', { level: 1 })
   const isOpen = await page.evaluate('document.querySelector("#root h1") !== null')
   const go = (to: string) => page.evaluate((path) => history.pushState(null, '', path), `/console/${to}`)

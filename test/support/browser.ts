@@ -22,6 +22,8 @@ export function launchBrowser(): Promise<Browser> {
       '--disable-background-networking',
       '--disable-component-update',
       '--disable-sync',
+      // No page is open for as long as it takes to earn what it costs to compile its scripts for good: a tenth of all.
+      '--js-flags=--no-turbofan',
       '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1',
     ],
   })
