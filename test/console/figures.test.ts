@@ -23,6 +23,13 @@ let client: ConsoleClient
 function fill(database: Database, owner: string): void {
   const now = Date.now()
   database.run('PRAGMA synchronous = OFF')
+  // Indexes over all rows at once are made in less time than row by row.
+  const indexes = database
+    .query<{ name: string; sql: string }, []>(
+      "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'request_log' AND sql IS NOT NULL",
+    )
+    .all()
+  for (const { name } of indexes) database.run(`DROP INDEX ${name}`)
   database.run(
     `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows - 1})
      INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
@@ -33,6 +40,7 @@ function fill(database: Database, owner: string): void {
        100, 20, 1000000, 1, 20, 400 FROM n`,
     [owner],
   )
+  for (const { sql } of indexes) database.run(sql)
   const day = 86_400_000
   database.run(
     `WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 29),

@@ -59,37 +59,62 @@ let started: Promise<string> | undefined
  * bytes, as most have in production.
  */
 export async function freshDatabase(name: string): Promise<string> {
-  const url = await emptyDatabase(name)
-  await migrate(url, 0)
-  return url
+  return createDatabase(name, `TEMPLATE ${await (migrated ??= migrateOnce())}`)
+}
+
+let migrated: Promise<string> | undefined
+
+/** Makes the database that fresh ones are copies of, which takes a third of what the migrations take, and gives its name. */
+async function migrateOnce(): Promise<string> {
+  const name = 'migrated_once'
+  await migrate(await emptyDatabase(name), 0)
+  return name
 }
 
 /** How many databases were given a name. */
 const named = new Map<string, number>()
 
 /** The same without any table. A name that was given before gets a number. */
-export async function emptyDatabase(given: string): Promise<string> {
+export function emptyDatabase(name: string): Promise<string> {
+  return createDatabase(name, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+}
+
+async function createDatabase(given: string, like: string): Promise<string> {
   const count = (named.get(given) ?? 0) + 1
   named.set(given, count)
   const name = count === 1 ? given : `${given}_${count}`
   const server = await (started ??= startServer())
   const admin = new SQL({ url: `${server}/postgres`, max: 1 })
-  await admin.unsafe(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)
+  await admin.unsafe(`CREATE DATABASE ${name} ${like}`)
   await admin.close()
   return `${server}/${name}`
 }
 
-/** Deletes all rows, past the triggers that forbid it. */
+/**
+ * Deletes all rows, past the triggers that forbid it, and lets numbers begin at one again. Of small tables the rows, since
+ * a new file for each table and index takes ten times as long.
+ */
 export async function emptyTables(admin: SQL): Promise<void> {
-  const rows: { list: string }[] = await admin.unsafe(
-    `SELECT string_agg(format('%I', tablename), ', ') AS list FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migration'`,
-  )
-  await admin
-    .unsafe(
-      `SET session_replication_role = replica; TRUNCATE ${rows[0]!.list} RESTART IDENTITY; SET session_replication_role = DEFAULT`,
-    )
-    .simple()
+  await admin.unsafe(`DO $$ DECLARE one record; has boolean; BEGIN
+  SET LOCAL session_replication_role = replica;
+  FOR one IN SELECT oid, relname AS name FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'migration'
+  LOOP
+    IF pg_relation_size(one.oid) > ${smallBytes} THEN
+      EXECUTE format('TRUNCATE %I CASCADE', one.name);
+    ELSE
+      EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I)', one.name) INTO has;
+      IF has THEN EXECUTE format('DELETE FROM %I', one.name); END IF;
+    END IF;
+  END LOOP;
+  FOR one IN SELECT sequencename AS name FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL LOOP
+    PERFORM setval(format('%I', one.name)::regclass, 1, false);
+  END LOOP;
+END $$`)
 }
+
+/** Of a table whose rows are deleted one by one. */
+const smallBytes = 262_144
 
 async function startServer(): Promise<string> {
   const { folder, bin } = await initServer()

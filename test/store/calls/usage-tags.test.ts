@@ -149,7 +149,7 @@ test(
       const dir = tempDir('weir-tags-')
       dirs.push(dir)
       return Promise.resolve((owner) => openStore(dir.path, { clock, serveAs: owner }))
-    }, 25),
+    }, 8),
   60_000,
 )
 
