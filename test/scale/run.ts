@@ -154,9 +154,15 @@ async function measurePages(weir: RunningWeir, database: number | undefined): Pr
   const operator = await operatorOf(weir)
   const customer = await customerOf(weir)
   const calls = callsOn(weir.baseUrl)
-  await Bun.sleep(2_000)
+  await Bun.sleep(1_000)
+  calls.taken()
+  const began = processorMs(pidsOf(weir, database))
+  await Bun.sleep(3_000)
   const quiet = calls.taken()
-  console.log(`      calls alone: p50 ${quiet.p50.toFixed(1)} ms, longest ${quiet.longest.toFixed(1)} ms`)
+  const ofCall = (processorMs(pidsOf(weir, database)) - began) / quiet.calls
+  console.log(
+    `      calls alone: p50 ${quiet.p50.toFixed(1)} ms, longest ${quiet.longest.toFixed(1)} ms, processor ${ofCall.toFixed(2)} ms`,
+  )
   let longest = 0
   const pages = [
     ...asOperator(filled, Date.now()).map((path) => ({ path: `/admin/v1/${path}`, as: operator })),
@@ -167,13 +173,12 @@ async function measurePages(weir: RunningWeir, database: number | undefined): Pr
     const times: number[] = []
     const before = processorMs(pidsOf(weir, database))
     for (let n = 0; n < 5; n++) times.push((await read(`${weir.origin}${path}`, as)).ms)
-    const processor = (processorMs(pidsOf(weir, database)) - before) / 5
-    const { longest: waited } = calls.taken()
+    const { longest: waited, calls: made } = calls.taken()
+    const processor = (processorMs(pidsOf(weir, database)) - before - made * ofCall) / times.length
     longest = Math.max(longest, waited)
-    const [first] = times
-    const slowest = Math.max(...times)
     console.log(
-      `      first ${Math.round(first!)} ms, slowest ${Math.round(slowest)} ms, processor ${Math.round(processor)} ms with the calls meanwhile, of which the longest ${Math.round(waited)} ms`,
+      `      first ${Math.round(times[0]!)} ms, slowest ${Math.round(Math.max(...times))} ms, processor without the calls about ` +
+        `${Math.round(Math.max(0, processor))} ms; the longest of ${made} calls meanwhile ${Math.round(waited)} ms`,
     )
     report(path, times.toSorted((a, b) => a - b)[2]!, targets.answerMs)
   }
