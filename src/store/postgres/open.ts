@@ -368,6 +368,12 @@ const reportConnections = 2
 const servingMs = 30_000
 const commandMs = 15 * 60_000
 
+/**
+ * A report is made by one process of the server, beside those of the calls. Compiling its statements took longer than
+ * most of them, and groups by the hundred thousand are to be sorted in memory.
+ */
+const settingsOfReports = ['jit = off', 'max_parallel_workers_per_gather = 0', "work_mem = '32MB'"]
+
 /** Tables for work that reads much. A statement that takes too long is given up with `overloaded`. */
 export function tablesForReports(
   server: string | DatabaseServer,
@@ -376,7 +382,13 @@ export function tablesForReports(
   const seconds = deadlineMs / 1000
   const message = `The database took longer than ${seconds} s for one step of this: ask for a shorter time or for less at once, or ask later.`
   const tooLong = () => new GatewayError('overloaded', { message })
-  return new PostgresTables({ server, connections: reportConnections, deadlineMs, tooLong })
+  return new PostgresTables({
+    server,
+    connections: reportConnections,
+    deadlineMs,
+    tooLong,
+    settings: settingsOfReports,
+  })
 }
 
 export function longWork(tables: PostgresTables): LongWork {

@@ -43,6 +43,8 @@ export interface PostgresTablesParts {
   readonly deadlineMs?: number
   /** Where statements may take that long: what is thrown when one has taken longer. `store_unavailable`, if left out. */
   readonly tooLong?: () => Error
+  /** Of each session, besides its time limits. */
+  readonly settings?: readonly string[]
 }
 
 /** One that has been in another's way, or that the database has given up for it. */
@@ -69,7 +71,7 @@ export class PostgresTables implements OrderedTables {
 
   constructor(parts: PostgresTablesParts) {
     const { server, connections: count = connections, deadlineMs = statementMs, tooLong } = parts
-    const settings = [`statement_timeout = ${deadlineMs}`, idleTransaction]
+    const settings = [`statement_timeout = ${deadlineMs}`, idleTransaction, ...(parts.settings ?? [])]
     // Where it matters whether the server has given up or is gone, the server is the first to say it.
     const connection = { deadlineMs: deadlineMs + (tooLong ? answerMs : 0), settings }
     for (let n = 0; n < count; n++) this.#all.push(new Connection(server, connection))

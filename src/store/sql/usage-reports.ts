@@ -423,17 +423,19 @@ class UsageSource {
       const { text, values } = this.#where(['month = ?', month], [hasDays, BigInt(mask)])
       return { mask, values, rows: `FROM usage_month AS m WHERE ${[text, ...noApp].join(' AND ')}` }
     })
-    const sumsOfMonths = asked.map(
-      ({ mask, rows }) => `SELECT ${named}, CAST(sum(${costIn('m', mask)}) AS bigint) AS cost,
-       ${sumOf('calls')}, max(${otherDays}) AS other ${rows} GROUP BY ${columns}`,
+    const rowsOfMonths = asked.map(
+      ({ mask, rows }) =>
+        `SELECT ${columns}, ${costIn('m', mask)} AS cost, calls, ${otherDays} AS other ${rows}`,
     )
     const bounds = yield* all<Bound>(
-      `SELECT ${named}, ${costAndCalls}, max(other) AS other FROM (${sumsOfMonths.join(' UNION ALL ')}) AS months
+      `SELECT ${named}, ${costAndCalls}, max(other) AS other FROM (${rowsOfMonths.join(' UNION ALL ')}) AS months
        GROUP BY ${columns} ORDER BY cost DESC, calls DESC, ${this.#query.by} LIMIT ?`,
       [...asked.flatMap(({ mask, values }) => [~BigInt(mask), ...values]), limit],
     )
     if (bounds.length < limit) return { bounds, groups: bounds.length }
-    const groupsOfMonths = asked.map(({ rows }) => `SELECT DISTINCT ${columns} ${rows}`)
+    // A union has each group once.
+    const each = asked.length === 1 ? `DISTINCT ${columns}` : columns
+    const groupsOfMonths = asked.map(({ rows }) => `SELECT ${each} ${rows}`)
     const [counted] = yield* all<{ groups: bigint }>(
       `SELECT count(*) AS groups FROM (${groupsOfMonths.join(' UNION ')}) AS every`,
       asked.flatMap(({ values }) => values),
