@@ -183,7 +183,8 @@ async function measurePages(weir: RunningWeir, database: number | undefined): Pr
     report(path, times.toSorted((a, b) => a - b)[2]!, targets.answerMs)
   }
   report('the longest call during all pages, ms', longest, targets.callMs)
-  for (const path of ['usage.csv?by=key', 'requests.csv?outcome=failed']) {
+  const files = flags.pages === '' ? ['usage.csv?by=key', 'requests.csv?outcome=failed'] : []
+  for (const path of files) {
     calls.taken()
     const { ms, bytes } = await read(`${weir.origin}/admin/v1/${path}`, operator)
     console.log(`      ${path} of everybody: ${Math.round(ms)} ms, ${bytes} bytes`)
