@@ -220,7 +220,8 @@ function textOf(mask: number): string {
       SELECT b.scope, b."window" FROM told_budgets AS told JOIN budget_spend AS b
         ON ${isAt('b.scope', 'told.scope')} AND b."window" = told."window" AND b.version = told.version
       WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY told.scope, told."window" FOR UPDATE OF b),
-    mine AS MATERIALIZED (SELECT id FROM chain WHERE id = $1 AND epoch = $2 AND batch = $3 FOR UPDATE),
+    mine AS MATERIALIZED (
+      SELECT id FROM chain WHERE id = $1 AND epoch = $2 AND batch = $3 AND NOT starts_with(owner, 'over:') FOR UPDATE),
     fresh AS (SELECT value COLLATE "C" AS id FROM json_array_elements_text($9::text::json)),
     used AS MATERIALIZED (
       SELECT fresh.id FROM fresh ${lookUp('SELECT id FROM call WHERE call.id = fresh.id')} AS ended

@@ -19,7 +19,12 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a group does not ask how many its chain has',
     seed: 74,
-    patches: [[group, 'WHERE id = $1 AND epoch = $2 AND batch = $3 FOR', 'WHERE id = $1 AND epoch = $2 FOR']],
+    patches: [[group, 'WHERE id = $1 AND epoch = $2 AND batch = $3', 'WHERE id = $1 AND epoch = $2']],
+  },
+  {
+    name: 'a process whose chain was ended writes on where lost history repeats an epoch',
+    seed: 6869,
+    patches: [[group, " AND NOT starts_with(owner, 'over:') FOR UPDATE", ' FOR UPDATE']],
   },
   {
     name: 'a chain is fenced by a read',

@@ -113,6 +113,10 @@ function guardsIn(text: string, pattern: RegExp): readonly (readonly [column: st
 
 const overPrefix = 'over:'
 
+/** The look of a group at its chain: what it compares, and whether it refuses one that is over. */
+const ownChain =
+  /mine AS MATERIALIZED \(\s*SELECT id FROM chain WHERE (.*?)( AND NOT starts_with\(owner, 'over:'\))? FOR UPDATE\)/
+
 export class SimulatedServer {
   rows = new Rows()
   readonly #sessions = new Set<Session>()
@@ -370,11 +374,13 @@ export class SimulatedServer {
       held: Number(row.held),
     }))
     const fresh = JSON.parse(String(values[8])) as string[]
-    const guards = guardsIn(text, /mine AS MATERIALIZED \(SELECT id FROM chain WHERE (.*?) FOR UPDATE\)/)
-    const mine = [...this.rows.chains.values()].find((chain) =>
-      guards.every(
-        ([column, parameter]) => String(chain[column as keyof ChainRow]) === String(values[parameter - 1]),
-      ),
+    const guards = guardsIn(text, ownChain)
+    const isClosedToIt = ownChain.exec(text)![2] !== undefined
+    const mine = [...this.rows.chains.values()].find(
+      (chain) =>
+        guards.every(
+          ([column, parameter]) => String(chain[column as keyof ChainRow]) === String(values[parameter - 1]),
+        ) && !(isClosedToIt && chain.owner.startsWith(overPrefix)),
     )
     const needed = [
       ...told.map(({ account }) => `head ${account}`),
