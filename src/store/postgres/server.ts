@@ -301,6 +301,8 @@ const needsOfAll: Needs = {
   '0016_cost_of_days': 17,
   // An older program would grant the credit of a paid plan as purchased credit.
   '0018_plans': 19,
+  // An older program cannot write the months, nor tell the others what a group's call did to the limit of its key.
+  '0020_usage_month_of_models': 21,
 }
 
 type Needs = Readonly<Record<string, number>>
