@@ -2,7 +2,7 @@
 // nobody.
 
 import { expect, test } from 'bun:test'
-import { pageOf } from '../../src/console/chat/markdown.tsx'
+import { pageOf } from '../../src/console/chat/artifact.tsx'
 
 test.each([
   ['html', '<p>Hello', true],

@@ -1,7 +1,7 @@
 // The text of an answer is cut into finished blocks while it grows, and what is finished stays as it is.
 
 import { describe, expect, test } from 'bun:test'
-import { type Blocks, cut, noBlocks } from '../../src/console/chat/markdown.tsx'
+import { type Blocks, cut, noBlocks } from '../../src/console/chat/blocks.ts'
 
 /** The blocks after the text has come in pieces of this many characters. */
 function grown(text: string, piece: number): Blocks {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { Marked } from 'marked'
-import { formulas } from '../../src/console/chat/markdown.tsx'
+import { formulas } from '../../src/console/chat/blocks.ts'
 
 const marked = new Marked({ gfm: true })
 marked.use(formulas(({ text }) => `<f>${text}</f>`))
