@@ -425,8 +425,13 @@ export class SqlUpkeep implements UpkeepStore {
     })
   }
 
-  keepNote(note: UpkeepNote): Awaitable<void> {
-    return this.#tables.withoutWaiting(() => writeNote(note))
+  async keepNote(note: UpkeepNote): Promise<void> {
+    try {
+      await this.#tables.withoutWaiting(() => writeNote(note))
+    } catch {
+      // A command beside a server often finds that one writing.
+      await this.#tables.together(() => writeNote(note))
+    }
   }
 }
 

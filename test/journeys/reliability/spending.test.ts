@@ -263,7 +263,8 @@ async function usedBy(secret: string, path = '/v1/credits'): Promise<number> {
 }
 
 async function expectAudited(): Promise<void> {
-  expect((await lab.weir.command('ledger', 'audit', '--json')).code).toBe(0)
+  const said = await lab.weir.command('ledger', 'audit', '--json')
+  expect(said).toMatchObject({ code: 0 })
 }
 
 const kinds: readonly (readonly [string, () => readonly Send[]])[] = [

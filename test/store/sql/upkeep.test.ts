@@ -1,10 +1,13 @@
 // Notes of upkeep, sums for alarms, and the search of operators, the same on both databases.
 
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { startOfDay } from '../../../src/credits/calendar.ts'
 import { usd } from '../../../src/credits/money.ts'
 import { day, grantOf, holdOf, noon, servedBySim, settleOf } from '../../credits/support.ts'
+import { openStore } from '../../../src/store/open.ts'
 import { describeOnBoth } from '../../support/both-databases.ts'
+import { tempDir } from '../../support/tmp.ts'
 
 describeOnBoth('upkeep', (open) => {
   test('a note replaces the one before it', async () => {
@@ -80,4 +83,22 @@ describeOnBoth('upkeep', (open) => {
     expect(await found('req_3')).toEqual(['request req_3 finished'])
     expect(await found('chatcmpl-7')).toEqual(['request req_3 finished'])
   })
+})
+
+test('a command that keeps a note beside a server waits until that has written', async () => {
+  using folder = tempDir()
+  const store = await openStore(folder.path, { clock: () => noon })
+  const writes = `
+    import { Database } from 'bun:sqlite'
+    const database = new Database(process.argv[1])
+    database.run('BEGIN IMMEDIATE')
+    console.log('writing')
+    Bun.sleepSync(300)
+    database.run('COMMIT')`
+  const server = Bun.spawn([process.execPath, '-e', writes, join(folder.path, 'weir.db')], { stdout: 'pipe' })
+  await server.stdout.getReader().read()
+  await store.upkeep.keepNote({ name: 'audit', at: noon, value: { ok: true } })
+  expect(await store.upkeep.findNote('audit')).toMatchObject({ at: noon })
+  expect(await server.exited).toBe(0)
+  await store.close()
 })
