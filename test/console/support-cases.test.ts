@@ -128,7 +128,7 @@ describe.skipIf(browserPath === null)('a support case', () => {
     await post(weir, asked, { key })
     const refused = page.getByRole('link', { name: '401 api_key_paused' })
     await eventually(
-      () => getAs(`${weir.baseUrl}/models`, key),
+      () => getAs(`${weir.baseUrl}/key`, key),
       ({ status }) => status === 401,
     )
     await search(
