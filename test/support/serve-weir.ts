@@ -21,9 +21,8 @@ export async function serveWeir({
   const isNew = readdirSync(dataDir).length === 0
   writeFileSync(file, yaml)
   const inputs = {
-    // The first calls of a test may be slow; a third of a second of each start may not.
     flags: { config: file, data_dir: dataDir, 'server.host': '127.0.0.1', 'server.port': '0' },
-    env: { WEIR_SERVER_WARM_UP: 'false', ...env },
+    env,
     cwd: home.path,
   }
   const loaded = loadConfig({ ...inputs, readFile: readTextFile })
