@@ -43,6 +43,11 @@ export function joinWarnings(a: readonly Warning[], b: readonly Warning[]): read
   return a.length === 0 ? b : [...a, ...b]
 }
 
+/** The warnings as answers of every protocol have them; no field without any. */
+export function wireWarnings(warnings: readonly Warning[]): JsonObject {
+  return warnings.length === 0 ? {} : { warnings: warnings.map(({ param, message }) => ({ param, message })) }
+}
+
 // Shared by protocols with fewer features than ours: refusing, dropping, choosing tools.
 
 /** Reports to the client, once, what is not honoured. */

@@ -5,11 +5,11 @@ import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
 import { counter, disjoint, type Usage } from '../../conversation/usage.ts'
 import { isObject } from '../lenient.ts'
-import type { Warning } from '../lowering.ts'
+import { type Warning, wireWarnings } from '../lowering.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
 import { invalidRequest, safeParsed } from '../request/fields.ts'
 import { costDetails } from '../openai/usage.ts'
-import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
+import { gatewayEnvelope, gatewayShape } from '../request/gateway-tools.ts'
 import { type PromptParts, promptParts } from '../request/prompt-parts.ts'
 
 const text = z.string()
@@ -87,6 +87,7 @@ export interface AskedDecision {
 export function parseDecision(body: JsonObject): AskedDecision {
   const { data, error } = safeParsed(decisionRequest, body)
   if (error) throw invalidRequest(error)
+  const { provider, max_cost, session_id, strict } = data
   const known = new Set(Object.keys(decisionRequest.shape))
   const unknown = Object.keys(body).filter((field) => !known.has(field))
   const asked = Object.fromEntries(
@@ -94,6 +95,7 @@ export function parseDecision(body: JsonObject): AskedDecision {
   )
   return {
     envelope: {
+      ...gatewayEnvelope({ provider, max_cost, session_id, strict }),
       model: data.model,
       // The probabilities of another model are not comparable.
       fallbacks: [],
@@ -102,11 +104,6 @@ export function parseDecision(body: JsonObject): AskedDecision {
       // Nothing is generated; one token keeps the hold above zero.
       maxOutputTokens: 1,
       n: 1,
-      routing: readRouting(data.provider),
-      maxCost: data.max_cost ?? undefined,
-      sessionId: data.session_id ?? undefined,
-      strict: data.strict === true || data.provider?.require_parameters === true,
-      onDisconnect: undefined,
     },
     body: asked as JsonObject,
     promptParts: promptParts(asked as JsonObject, { conversation: 'input', declared: ['questions'] }),
@@ -155,7 +152,7 @@ export function decisionBody(
       cost: Number(bill.cost),
       cost_details: costDetails(bill, 'prompt', 'completions'),
     },
-    ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
+    ...wireWarnings(warnings),
     ...extra,
   }
 }

@@ -18,12 +18,11 @@ import {
   vectorOf,
 } from '../protocol.ts'
 import { costDetails, costDetailsSchema, faultInside, usageIn } from '../openai/usage.ts'
-import { gatewayShape, readRouting } from '../request/gateway-tools.ts'
-import { invalidParam, invalidRequest } from '../request/fields.ts'
+import { gatewayEnvelope, gatewayShape } from '../request/gateway-tools.ts'
+import { bodyObject, invalidParam, invalidRequest } from '../request/fields.ts'
 import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
-import { wireWarnings } from '../openai/messages.ts'
 import { isObject, nonEmpty } from '../lenient.ts'
-import { passedOn, type Warning, warnInto } from '../lowering.ts'
+import { passedOn, type Warning, warnInto, wireWarnings } from '../lowering.ts'
 
 /** Limit of inputs per request, the same as OpenAI's. */
 const maxInputs = 2048
@@ -97,10 +96,8 @@ export interface InboundEmbedding {
 }
 
 /** Takes parsed JSON. Throws GatewayError `invalid_request` with `param`, or `wrong_endpoint` for a chat body. */
-export function parseEmbedding(body: unknown): InboundEmbedding {
-  if (!isObject(body)) {
-    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
-  }
+export function parseEmbedding(sent: unknown): InboundEmbedding {
+  const body = bodyObject(sent)
   if (body.input === undefined && body.messages !== undefined) {
     const message = 'A body with `messages` belongs to POST /v1/chat/completions; embeddings take `input`.'
     throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
@@ -159,7 +156,9 @@ function tokensOf(value: unknown, param: string): readonly number[] {
 
 /** Vectors have no output tokens. One per input keeps the hold above zero. */
 function envelopeOf(known: z.infer<typeof withoutInput>, inputs: number): Envelope {
+  const { provider, max_cost, strict, on_disconnect } = known
   return {
+    ...gatewayEnvelope({ provider, max_cost, strict, on_disconnect }),
     model: known.model,
     // Another model's vectors are not comparable, so there are no fallbacks.
     fallbacks: [],
@@ -167,11 +166,6 @@ function envelopeOf(known: z.infer<typeof withoutInput>, inputs: number): Envelo
     includeUsage: false,
     maxOutputTokens: 1,
     n: inputs,
-    routing: readRouting(known.provider),
-    maxCost: known.max_cost ?? undefined,
-    sessionId: undefined,
-    strict: known.strict === true || known.provider?.require_parameters === true,
-    onDisconnect: known.on_disconnect ?? undefined,
   }
 }
 

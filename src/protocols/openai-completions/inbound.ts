@@ -13,13 +13,12 @@ import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError, type RenderedError } from '../../errors/errors.ts'
 import { doneFrame, type Frame } from '../framing/sse.ts'
-import { isObject } from '../lenient.ts'
 import { inbound as chat } from '../openai-chat/inbound/inbound.ts'
 import { chatCompletion, chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
-import { wireWarnings } from '../openai/messages.ts'
+import { wireWarnings } from '../lowering.ts'
 import { finishReasonOf, wireUsage } from '../openai/usage.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest, StreamEncoder } from '../protocol.ts'
-import { invalidParam, unsupportedParam } from '../request/fields.ts'
+import { bodyObject, invalidParam, unsupportedParam } from '../request/fields.ts'
 
 /** Fields of chat completions that a text completion does not have. */
 export const chatOnly = [
@@ -88,10 +87,8 @@ export const inbound: Inbound = {
 }
 
 /** Throws `invalid_request` or `unsupported_parameter` with `param`; shared fields are checked like a chat's. */
-function parse(sent: unknown): InboundRequest {
-  if (!isObject(sent)) {
-    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
-  }
+function parse(body: unknown): InboundRequest {
+  const sent = bodyObject(body)
   const text = promptOf(sent)
   for (const field of chatOnly) {
     if (field !== 'logprobs' && sent[field] != null)

@@ -68,12 +68,6 @@ export function callsState(calls: readonly string[]): 'none' | 'whole' | 'partia
   return calls.every((json) => json === '' || isJson(json)) ? 'whole' : 'partial'
 }
 
-export function wireWarnings(
-  warnings: readonly { readonly param: string; readonly message: string }[],
-): JsonObject {
-  return warnings.length === 0 ? {} : { warnings: warnings.map(({ param, message }) => ({ param, message })) }
-}
-
 // Images and files as clients of OpenAI's protocols send them: addresses, `data:` URLs, ids and bare base64.
 
 /** What a client says of a file: its bytes, an id or an address, one of them at least. */

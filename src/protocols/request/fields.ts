@@ -230,6 +230,12 @@ export function invalidParam(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
 }
 
+/** The body of a request. Throws `invalid_request` for one that is no object. */
+export function bodyObject(body: unknown): JsonObject {
+  if (isObject(body)) return body
+  throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+}
+
 /** For what is understood and not served. */
 export function unsupportedParam(param: string, message: string): GatewayError {
   return new GatewayError('unsupported_parameter', {

@@ -14,7 +14,7 @@ import type {
 import type { Json, JsonObject, ToolCall, ToolMessage } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { isObject } from '../lenient.ts'
-import type { Routing } from '../protocol.ts'
+import type { Envelope, Routing } from '../protocol.ts'
 import { invalidParam, unsupportedParam } from './fields.ts'
 import { wordsAt } from './prompt-parts.ts'
 
@@ -397,6 +397,22 @@ export function withModel(body: JsonObject): JsonObject {
   return { ...body, model: model!, models: rest }
 }
 
+type Fields = {
+  readonly [Name in keyof typeof gatewayShape]?: z.infer<(typeof gatewayShape)[Name]> | undefined
+}
+
+/** What these fields say of a call, in every protocol. Throws like `readRouting`. */
+export function gatewayEnvelope({ provider, max_cost, cache, session_id, strict, on_disconnect }: Fields) {
+  return {
+    routing: readRouting(provider),
+    maxCost: max_cost ?? undefined,
+    ...(cache != null && { cacheMs: cache.ttl * 1000 }),
+    sessionId: session_id ?? undefined,
+    strict: strict === true || provider?.require_parameters === true,
+    onDisconnect: on_disconnect ?? undefined,
+  } satisfies Partial<Envelope>
+}
+
 /** The routing of a request that says nothing of it. */
 export const anywhere: Routing = {
   order: [],
@@ -414,7 +430,7 @@ export const anywhere: Routing = {
  * `provider{…}` of a request. Throws `unsupported_parameter` for a member that is not honoured: who asks for it must not
  * believe that it was, whether the request is strict or not.
  */
-export function readRouting(routing: z.infer<typeof gatewayShape.provider>): Routing {
+function readRouting(routing: z.infer<typeof gatewayShape.provider>): Routing {
   if (routing == null) return anywhere
   refuseMembers(routing, providerPreferences, 'provider')
   const { max_price: prices, quantizations, zdr, data_collection } = routing

@@ -16,6 +16,7 @@ import { blockOfDetail, signatureOf, thinkingText } from '../../claude/content-b
 import type { Frame } from '../../framing/sse.ts'
 import { TextEvent } from '../../framing/text-template.ts'
 import { entryOf } from '../../lenient.ts'
+import { wireWarnings } from '../../lowering.ts'
 import type {
   AnswerContext,
   Bill,
@@ -25,7 +26,7 @@ import type {
   StreamEncoder,
   Texts,
 } from '../../protocol.ts'
-import { fateOf, readRouting, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
+import { fateOf, gatewayEnvelope, toolRefused, withoutOnline } from '../../request/gateway-tools.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
 import { addresses, fieldsOf, forOtherProtocols, readGatewayTools, readRequest } from './read.ts'
 import {
@@ -105,8 +106,8 @@ function holdsRuns({ messages }: MessagesRequest): boolean {
 }
 
 function envelopeOf(request: MessagesRequest): Envelope {
-  const { provider } = request
   return {
+    ...gatewayEnvelope(request),
     model: modelId(request.model),
     fallbacks: (request.models ?? []).map(modelId),
     stream: request.stream === true,
@@ -114,12 +115,6 @@ function envelopeOf(request: MessagesRequest): Envelope {
     includeUsage: true,
     maxOutputTokens: request.max_tokens,
     n: 1,
-    routing: readRouting(provider),
-    maxCost: request.max_cost ?? undefined,
-    ...(request.cache != null && { cacheMs: request.cache.ttl * 1000 }),
-    sessionId: request.session_id ?? undefined,
-    strict: request.strict === true || provider?.require_parameters === true,
-    onDisconnect: request.on_disconnect ?? undefined,
   }
 }
 
@@ -138,9 +133,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     ...stopOf(choice.finish, choice.nativeFinish),
     stop_sequence: choice.stopSequence ?? null,
     usage: wireUsage(usage, bill),
-    ...(context.warnings.length === 0
-      ? {}
-      : { warnings: context.warnings.map((warning) => ({ ...warning })) }),
+    ...wireWarnings(context.warnings),
     ...context.extra,
   }
 }

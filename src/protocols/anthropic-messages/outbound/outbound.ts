@@ -11,7 +11,7 @@ import { ownSearch, withBoundedSearch } from '../../claude/tools.ts'
 import { unreadable } from '../../faults.ts'
 import { bytesOf, type Frame, SseDecoder } from '../../framing/sse.ts'
 import { isObject, nonEmpty, parseJson } from '../../lenient.ts'
-import type { LoweredRequest, Warning } from '../../lowering.ts'
+import { type LoweredRequest, type Warning, wireWarnings } from '../../lowering.ts'
 import { withinLimits } from '../../names.ts'
 import type {
   AnswerContext,
@@ -198,7 +198,7 @@ function forwardedMessage(message: JsonObject, bill: Bill, context: AnswerContex
     ...message,
     model,
     usage: { ...(isObject(message.usage) ? message.usage : {}), ...costFields(bill) },
-    ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
+    ...wireWarnings(warnings),
     ...extra,
   }
 }

@@ -18,9 +18,10 @@ import { completionTokens, promptTokens, type Usage } from '../../../conversatio
 import { errorTable, GatewayError, type RenderedError } from '../../../errors/errors.ts'
 import { isObject, parseToolJson } from '../../lenient.ts'
 import { inbound as chat } from '../../openai-chat/inbound/inbound.ts'
-import { wireWarnings } from '../../openai/messages.ts'
+import { wireWarnings } from '../../lowering.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest, StreamEncoder, Texts } from '../../protocol.ts'
 import {
+  bodyObject,
   type ClientFields,
   errorFor,
   invalidParam,
@@ -53,7 +54,7 @@ export const inbound: Inbound = {
   id: 'gemini',
   keepalive,
   addresses,
-  parse: (body) => parseRequest(body, isObject(body) && body['stream'] === true),
+  parse: parseRequest,
   whole,
   encoder: (context) => new GeminiEncoder(context),
   error: wireError,
@@ -74,13 +75,11 @@ export function withModel(body: JsonObject, model: string, stream: boolean): Jso
 }
 
 /** Takes the result of `withModel`. Throws `invalid_request` and `unsupported_parameter` with `param`. */
-function parseRequest(body: unknown, stream: boolean): InboundRequest {
-  if (!isObject(body)) {
-    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
-  }
+function parseRequest(sent: unknown): InboundRequest {
+  const body = bodyObject(sent)
   const { data, error } = safeParsed(generateContentRequest, body)
   if (error) throw invalidRequest(error)
-  const made = chatBody(data, String(body['model'] ?? ''), stream)
+  const made = chatBody(data, String(body['model'] ?? ''), body['stream'] === true)
   const fields: ClientFields = { messages: () => made.params, names, membersDiffer: true }
   const request = attempt(() => chat.parse(made.body), fields)
   const [dropped] = made.warnings
@@ -165,7 +164,6 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
       ...logprobsOf(choice.logprobs?.content ?? []),
     }
   })
-  const { warnings } = context
   const [first] = result.choices
   const blocked = first?.blockedPrompt
   const native = first?.nativeFields
@@ -176,7 +174,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
       : { promptFeedback: native.prompt }),
     usageMetadata: usageMetadata(usage, bill, native?.usage),
     ...answerHead(context),
-    ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
+    ...wireWarnings(context.warnings),
     ...context.extra,
   }
 }

@@ -17,13 +17,14 @@ import { isObject } from '../../lenient.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
 import {
   fateOf,
+  gatewayEnvelope,
   isGatewayTool,
-  readRouting,
   toolRefused,
   withModel,
   withoutOnline,
 } from '../../request/gateway-tools.ts'
 import {
+  bodyObject,
   invalidParam,
   invalidRequest,
   isPlainField,
@@ -69,8 +70,8 @@ import {
   wireImage,
   wireLogprobs,
   wireSignature,
-  wireWarnings,
 } from '../../openai/messages.ts'
+import { wireWarnings } from '../../lowering.ts'
 import { finishReasonOf, wireUsage } from '../../openai/usage.ts'
 
 export const inbound: Inbound = {
@@ -91,10 +92,7 @@ export function promptOf(body: JsonObject): PromptParts {
 const promptFields = { conversation: 'messages', declared: ['tools', 'functions', 'response_format'] }
 
 function parse(sent: unknown): InboundRequest {
-  if (!isObject(sent)) {
-    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
-  }
-  const body = withModel(sent)
+  const body = withModel(bodyObject(sent))
   refuseOtherEndpoints(body)
   refuseUnservedTools(body)
   checkFields(body)
@@ -274,6 +272,7 @@ const none: readonly string[] = []
 function readEnvelope(request: ChatCompletionRequest): Envelope {
   const customs = customsOf(request)
   return {
+    ...gatewayEnvelope(request),
     ...(customs.length === 0 ? {} : { customTools: new Set(customs.map(({ custom }) => custom.name)) }),
     model: withoutOnline(request.model),
     fallbacks: request.models == null ? none : request.models.map(withoutOnline),
@@ -281,12 +280,6 @@ function readEnvelope(request: ChatCompletionRequest): Envelope {
     includeUsage: request.stream_options?.include_usage === true || request.usage?.include === true,
     maxOutputTokens: maxOutputTokens(request),
     n: request.n ?? 1,
-    routing: readRouting(request.provider),
-    maxCost: request.max_cost ?? undefined,
-    ...(request.cache != null && { cacheMs: request.cache.ttl * 1000 }),
-    sessionId: request.session_id ?? undefined,
-    strict: request.strict === true || request.provider?.require_parameters === true,
-    onDisconnect: request.on_disconnect ?? undefined,
     serviceTier: serviceTierOf(request.service_tier),
   }
 }

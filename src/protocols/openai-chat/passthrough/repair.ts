@@ -16,8 +16,8 @@ import {
   isAnotherCall,
   newArguments,
   wireAnnotation,
-  wireWarnings,
 } from '../../openai/messages.ts'
+import { wireWarnings } from '../../lowering.ts'
 import {
   errorIn,
   failureOf,

@@ -44,7 +44,7 @@ import {
 } from './schema.ts'
 import { requestOfApproval } from '../../../conversation/gateway-tools.ts'
 import { isLong } from '../../../json/json.ts'
-import { wireWarnings } from '../../openai/messages.ts'
+import { wireWarnings } from '../../lowering.ts'
 import { wireUsage as chatUsage, costDetails, withOthers } from '../../openai/usage.ts'
 import { shownTool } from '../../request/gateway-tools.ts'
 import {

@@ -21,6 +21,7 @@ import { callIdIn, isClientToolType, kindOfCall, kindOfResult } from '../../open
 import type { Envelope } from '../../protocol.ts'
 import { reasoningContext } from '../../openai/parameters.ts'
 import {
+  bodyObject,
   type ClientFields,
   type FieldSchemas,
   invalidParam,
@@ -34,10 +35,10 @@ import {
   declarationOf,
   declaredTools,
   fateOf,
+  gatewayEnvelope,
   gatewayPlaces,
   isOnline,
   type PlacedItem,
-  readRouting,
   searchDeclaration,
   selectorOf,
   toolRefused,
@@ -70,6 +71,7 @@ import {
 
 export function envelopeOf(request: ResponsesRequest): Envelope {
   return {
+    ...gatewayEnvelope(request),
     model: withoutOnline(request.model),
     fallbacks: (request.models ?? []).map(withoutOnline),
     stream: request.stream === true,
@@ -77,12 +79,6 @@ export function envelopeOf(request: ResponsesRequest): Envelope {
     includeUsage: true,
     maxOutputTokens: request.max_output_tokens ?? undefined,
     n: 1,
-    routing: readRouting(request.provider),
-    maxCost: request.max_cost ?? undefined,
-    ...(request.cache != null && { cacheMs: request.cache.ttl * 1000 }),
-    sessionId: request.session_id ?? undefined,
-    strict: isStrict(request),
-    onDisconnect: request.on_disconnect ?? undefined,
     serviceTier: serviceTierOf(request.service_tier),
   }
 }
@@ -241,18 +237,17 @@ function readRest(request: ResponsesRequest): JsonObject {
  * The body, checked against the schema and for unsupported features. Throws GatewayError `invalid_request`,
  * `wrong_endpoint` or `unsupported_parameter` with `param`.
  */
-export function checkedRequest(sent: unknown): ResponsesRequest {
-  if (!isObject(sent))
-    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+export function checkedRequest(body: unknown): ResponsesRequest {
+  const sent = bodyObject(body)
   if (!Object.hasOwn(sent, 'input') && Object.hasOwn(sent, 'messages')) {
     const message = 'A body with `messages` belongs to POST /v1/chat/completions; responses take `input`.'
     throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
   }
-  const body = withModel(sent)
-  const fault = fitsByFields(body, schemas) ? undefined : safeParsed(responsesRequest, body).error
+  const asked = withModel(sent)
+  const fault = fitsByFields(asked, schemas) ? undefined : safeParsed(responsesRequest, asked).error
   if (fault) throw invalidRequest(fault)
   // The client's own object is used, not zod's copy: the schema transforms nothing.
-  const request = body as ResponsesRequest
+  const request = asked as ResponsesRequest
   refuseUnserved(request)
   if (request.input == null && request.previous_response_id == null && request.conversation == null)
     throw invalidParam('input', 'it is required where no previous_response_id is given.')

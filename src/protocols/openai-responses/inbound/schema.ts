@@ -251,33 +251,8 @@ const knownItem = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('compaction'), ...itemId, encrypted_content: text }),
 ])
 
-const known = [
-  'message',
-  'function_call',
-  'function_call_output',
-  'reasoning',
-  'image_generation_call',
-  'web_search_call',
-  'mcp_list_tools',
-  'mcp_call',
-  'mcp_approval_request',
-  'mcp_approval_response',
-  'item_reference',
-  'custom_tool_call',
-  'custom_tool_call_output',
-  'local_shell_call',
-  'local_shell_call_output',
-  'shell_call',
-  'shell_call_output',
-  'apply_patch_call',
-  'apply_patch_call_output',
-  'tool_search_call',
-  'tool_search_output',
-  'additional_tools',
-  'agent_message',
-  'compaction_trigger',
-  'compaction',
-]
+/** The types that those have. */
+const known = [...knownItem._zod.propValues['type']!].filter((type) => typeof type === 'string')
 
 /** Items of other types are refused by name: they may hold calls or results. */
 const otherItem = z.looseObject({
