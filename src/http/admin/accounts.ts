@@ -307,9 +307,8 @@ const grantBody = z.strictObject({
 
 export const accountRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET accounts',
     {
-      method: 'GET',
-      path: 'accounts',
       id: 'listAccounts',
       summary: 'List accounts',
       description:
@@ -328,9 +327,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST accounts',
     {
-      method: 'POST',
-      path: 'accounts',
       id: 'createAccount',
       summary: 'Open an account',
       description:
@@ -343,21 +341,16 @@ export const accountRoutes: readonly AdminRoute[] = [
     (asked) => openAccount(asked, asked.body),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'accounts/:account',
-      id: 'getAccount',
-      summary: 'Get an account with its credit',
-    },
+    'GET accounts/:account',
+    { id: 'getAccount', summary: 'Get an account with its credit' },
     async (asked) => {
       const account = await accountNamed(asked)
       return { data: await detailOf(asked.parts, account) }
     },
   ),
   adminRoute(
+    'POST accounts/:account/grant',
     {
-      method: 'POST',
-      path: 'accounts/:account/grant',
       id: 'grantCredit',
       summary: 'Grant credit',
       description:
@@ -368,9 +361,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     grant,
   ),
   adminRoute(
+    'POST accounts/:account/credit-line',
     {
-      method: 'POST',
-      path: 'accounts/:account/credit-line',
       id: 'setCreditLine',
       summary: 'Say how much an account may owe',
       description:
@@ -392,9 +384,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST accounts/:account/monthly-credit',
     {
-      method: 'POST',
-      path: 'accounts/:account/monthly-credit',
       id: 'setMonthlyCredit',
       summary: 'Say what an account has each month',
       description:
@@ -411,19 +402,13 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
-    {
-      method: 'POST',
-      path: 'accounts/:account/suspend',
-      id: 'suspendAccount',
-      summary: 'Refuse the calls of an account; its credit stays',
-      body: nothing,
-    },
+    'POST accounts/:account/suspend',
+    { id: 'suspendAccount', summary: 'Refuse the calls of an account; its credit stays', body: nothing },
     async (asked) => suspendOrResume(asked, await accountNamed(asked), 'suspend'),
   ),
   adminRoute(
+    'POST accounts/:account/resume',
     {
-      method: 'POST',
-      path: 'accounts/:account/resume',
       id: 'resumeAccount',
       summary: 'Serve the calls of a suspended account again',
       // Keys and sessions of the account let their holders in again.
@@ -433,9 +418,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     async (asked) => suspendOrResume(asked, await accountNamed(asked), 'resume'),
   ),
   adminRoute(
+    'DELETE accounts/:account',
     {
-      method: 'DELETE',
-      path: 'accounts/:account',
       id: 'deleteAccount',
       summary: 'Delete an account and what it said; its charges stay in the books',
       description:
@@ -450,9 +434,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST accounts/:account/role',
     {
-      method: 'POST',
-      path: 'accounts/:account/role',
       id: 'setRole',
       summary: 'Make an account an operator, or a user again',
       description:
@@ -464,9 +447,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     async (asked) => setRole(asked, await accountNamed(asked), asked.body.role),
   ),
   adminRoute(
+    'POST accounts/:account/link',
     {
-      method: 'POST',
-      path: 'accounts/:account/link',
       id: 'createSignInLink',
       summary: 'Make a link that signs in to an account, once, within 15 minutes',
       description:
@@ -479,12 +461,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     async (asked) => signInLink(asked, await accountNamed(asked)),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'accounts/:account/sessions',
-      id: 'listSessions',
-      summary: 'List the open sessions of an account',
-    },
+    'GET accounts/:account/sessions',
+    { id: 'listSessions', summary: 'List the open sessions of an account' },
     async (asked) => {
       const { id } = await accountNamed(asked)
       const sessions = await asked.parts.identityStore.openSessions(id, asked.parts.now())
@@ -500,12 +478,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
-    {
-      method: 'DELETE',
-      path: 'accounts/:account/sessions/:session',
-      id: 'endSession',
-      summary: 'End a session, at once',
-    },
+    'DELETE accounts/:account/sessions/:session',
+    { id: 'endSession', summary: 'End a session, at once' },
     async (asked) => {
       const { parts, params } = asked
       const account = await accountNamed(asked)
@@ -516,9 +490,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST invitations',
     {
-      method: 'POST',
-      path: 'invitations',
       id: 'invite',
       summary: 'Open an account for an address and make the link that signs in to it for the first time',
       description: 'With a management key: for users, not for operators.',
@@ -530,9 +503,8 @@ export const accountRoutes: readonly AdminRoute[] = [
     (asked) => inviteAccount(asked, asked.body),
   ),
   adminRoute(
+    'POST invitations/list',
     {
-      method: 'POST',
-      path: 'invitations/list',
       id: 'inviteList',
       summary: 'Open accounts for the people of a list, with a group and an allowance',
       description:
@@ -603,8 +575,8 @@ export async function accountNamed({
 // What the owner of an account does with it in the console, for operators and any account.
 
 function ofOperators(routes: readonly AccountRoute[]): readonly AdminRoute[] {
-  return routes.map(({ handle, operators, ...spec }) =>
-    adminRoute<unknown>({ ...spec, ...operators, path: `accounts/:account/${spec.path}` }, async (asked) =>
+  return routes.map(({ method, path, handle, operators, ...spec }) =>
+    adminRoute<unknown>(`${method} accounts/:account/${path}`, { ...spec, ...operators }, async (asked) =>
       handle({ ...asked, account: await accountNamed(asked) }),
     ),
   )

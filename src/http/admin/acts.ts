@@ -302,9 +302,8 @@ const createBody = z.strictObject({
 
 export const managementKeyRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET management-keys',
     {
-      method: 'GET',
-      path: 'management-keys',
       id: 'listManagementKeys',
       summary: 'List the keys of the admin API',
       description: 'Of all operators. Without their text: that is shown once, when a key is made.',
@@ -315,12 +314,8 @@ export const managementKeyRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
-    {
-      method: 'DELETE',
-      path: 'management-keys/:key',
-      id: 'revokeManagementKey',
-      summary: 'Revoke a key of the admin API, at once',
-    },
+    'DELETE management-keys/:key',
+    { id: 'revokeManagementKey', summary: 'Revoke a key of the admin API, at once' },
     async (asked) => {
       const key = await asked.parts.managementKeys.find(asked.params['key'] ?? '')
       if (!key) throw new GatewayError('not_found')
@@ -331,9 +326,8 @@ export const managementKeyRoutes: readonly AdminRoute[] = [
 
 /** In the console only. */
 export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
+  'POST admin/management-keys',
   {
-    method: 'POST',
-    path: 'admin/management-keys',
     summary: 'Make a key of the admin API; it is shown this once',
     status: 201,
     elevated: true,

@@ -36,9 +36,8 @@ const testBody = changeBody.partial().extend({
 
 export const configurationRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET config',
     {
-      method: 'GET',
-      path: 'config',
       id: 'getConfig',
       summary: 'Get the settings that can be changed here: their values, and where each came from',
       description:
@@ -48,9 +47,8 @@ export const configurationRoutes: readonly AdminRoute[] = [
     async ({ parts }) => configurationView(await parts.configuration.show()),
   ),
   adminRoute(
+    'PATCH config',
     {
-      method: 'PATCH',
-      path: 'config',
       id: 'changeConfig',
       summary: 'Change settings, at once and without a restart',
       description:
@@ -65,9 +63,8 @@ export const configurationRoutes: readonly AdminRoute[] = [
       parts.configuration.change(body, operator.id),
   ),
   adminRoute(
+    'POST config/preview',
     {
-      method: 'POST',
-      path: 'config/preview',
       id: 'previewConfig',
       summary: 'See what a change of settings would do, without it',
       body: changeBody,
@@ -76,9 +73,8 @@ export const configurationRoutes: readonly AdminRoute[] = [
     async ({ parts, body }): Promise<ChangedSettingsView> => parts.configuration.preview(body),
   ),
   adminRoute(
+    'POST config/test',
     {
-      method: 'POST',
-      path: 'config/test',
       id: 'testConfig',
       summary: 'Call a provider or a model now, with one small real call for each key',
       description:
@@ -110,9 +106,8 @@ export const configurationRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST config/undo',
     {
-      method: 'POST',
-      path: 'config/undo',
       id: 'undoConfig',
       summary: 'Take the latest change of settings back',
       description: 'Once more takes the one before back, and so on. Keys come back with their settings.',
@@ -124,9 +119,8 @@ export const configurationRoutes: readonly AdminRoute[] = [
       parts.configuration.undo(body.revision, operator.id),
   ),
   adminRoute(
+    'POST config/reload',
     {
-      method: 'POST',
-      path: 'config/reload',
       id: 'reloadConfig',
       summary: 'Read the configuration again, without a restart',
       description:

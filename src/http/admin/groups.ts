@@ -103,9 +103,8 @@ const grantBody = z.strictObject({
 
 export const groupRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET groups',
     {
-      method: 'GET',
-      path: 'groups',
       id: 'listGroups',
       summary: 'List groups with what they have spent',
       description: 'In the order they were made.',
@@ -123,9 +122,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST groups',
     {
-      method: 'POST',
-      path: 'groups',
       id: 'createGroup',
       summary: 'Make a group: a team, a project, a customer',
       description:
@@ -136,18 +134,13 @@ export const groupRoutes: readonly AdminRoute[] = [
     async (asked) => createGroup(asked, settingsOf(asked.body)),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'groups/:group',
-      id: 'getGroup',
-      summary: 'Get a group with its credit, and the groups that it stands in',
-    },
+    'GET groups/:group',
+    { id: 'getGroup', summary: 'Get a group with its credit, and the groups that it stands in' },
     async (asked) => ({ data: await groupDetail(asked.parts, await groupNamed(asked)) }),
   ),
   adminRoute(
+    'PATCH groups/:group',
     {
-      method: 'PATCH',
-      path: 'groups/:group',
       id: 'changeGroup',
       summary: 'Change a group',
       description:
@@ -159,9 +152,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     async (asked) => changeGroup(asked, await groupNamed(asked), settingsOf(asked.body)),
   ),
   adminRoute(
+    'DELETE groups/:group',
     {
-      method: 'DELETE',
-      path: 'groups/:group',
       id: 'deleteGroup',
       summary: 'Delete a group: its keys end, and its members leave it',
       description:
@@ -174,9 +166,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET groups/:group/members',
     {
-      method: 'GET',
-      path: 'groups/:group/members',
       id: 'listMembers',
       summary: 'List the members of a group with what they have spent in it',
       query: memberParameters,
@@ -184,9 +175,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     async (asked) => memberPage(asked, await groupNamed(asked)),
   ),
   adminRoute(
+    'POST groups/:group/members',
     {
-      method: 'POST',
-      path: 'groups/:group/members',
       id: 'addMember',
       summary: 'Add an account to a group',
       description:
@@ -204,9 +194,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'PATCH groups/:group/members/:account',
     {
-      method: 'PATCH',
-      path: 'groups/:group/members/:account',
       id: 'changeMember',
       summary: 'Change the role or the budget of a member',
       // As for the group.
@@ -219,9 +208,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'DELETE groups/:group/members/:account',
     {
-      method: 'DELETE',
-      path: 'groups/:group/members/:account',
       id: 'removeMember',
       summary: 'Remove an account from a group: its keys of the group end, at once',
       description:
@@ -235,9 +223,8 @@ export const groupRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST groups/:group/grants',
     {
-      method: 'POST',
-      path: 'groups/:group/grants',
       id: 'grantToGroup',
       summary: 'Grant purchased credit to a group',
       description:
@@ -261,7 +248,8 @@ export const groupRoutes: readonly AdminRoute[] = [
 
 export const ownGroupRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'groups', summary: 'The groups that the account is a member of' },
+    'GET groups',
+    { summary: 'The groups that the account is a member of' },
     async ({ parts, account }) => {
       const memberships = await parts.groups.membershipsOf(account.id)
       const found = await Promise.all(memberships.map(({ group }) => parts.groups.findGroup(group)))
@@ -286,11 +274,8 @@ export const ownGroupRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'GET',
-      path: 'groups/:group',
-      summary: 'A group that the account administers, as its admin or as that of a group that it stands in',
-    },
+    'GET groups/:group',
+    { summary: 'A group that the account administers, as its admin or as that of a group that it stands in' },
     async (asked): Promise<{ readonly data: AdministeredGroupView }> => {
       const { parts } = asked
       const { group, from } = await administeredGroup(asked)
@@ -307,17 +292,13 @@ export const ownGroupRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'GET',
-      path: 'groups/:group/members',
-      summary: 'The members of a group that the account administers',
-    },
+    'GET groups/:group/members',
+    { summary: 'The members of a group that the account administers' },
     async (asked) => memberPage(asked, (await administeredGroup(asked)).group),
   ),
   ownRoute(
+    'POST groups/:group/members',
     {
-      method: 'POST',
-      path: 'groups/:group/members',
       summary: 'Add an account to a group that the account administers, or change its role and budget there',
       status: 201,
       errors: ['rate_limit_exceeded'],
@@ -333,13 +314,8 @@ export const ownGroupRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'PATCH',
-      path: 'groups/:group/members/:account',
-      summary: 'Change the role or the budget of a member',
-      elevated: true,
-      body: changeMemberBody,
-    },
+    'PATCH groups/:group/members/:account',
+    { summary: 'Change the role or the budget of a member', elevated: true, body: changeMemberBody },
     async (asked) => {
       const { group } = await administeredGroup(asked)
       const member = await memberNamed(asked, group)
@@ -348,9 +324,8 @@ export const ownGroupRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
+    'DELETE groups/:group/members/:account',
     {
-      method: 'DELETE',
-      path: 'groups/:group/members/:account',
       summary:
         'Remove an account from a group that the account administers: its keys of the group end, at once',
     },

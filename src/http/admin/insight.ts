@@ -60,18 +60,13 @@ const actParameters = z.strictObject({
 
 export const insightRoutes: readonly AdminRoute[] = [
   adminRoute(
-    {
-      method: 'GET',
-      path: 'overview',
-      id: 'getOverview',
-      summary: 'Get how the installation is: accounts, calls, debts, the ledger’s head',
-    },
+    'GET overview',
+    { id: 'getOverview', summary: 'Get how the installation is: accounts, calls, debts, the ledger’s head' },
     ({ parts }) => overview(parts),
   ),
   adminRoute(
+    'GET requests',
     {
-      method: 'GET',
-      path: 'requests',
       id: 'listAllRequests',
       summary: 'List the calls of all accounts',
       description: 'The newest first. In a very long log a page may be short, or empty, before the last.',
@@ -80,22 +75,16 @@ export const insightRoutes: readonly AdminRoute[] = [
     ({ parts, request }) => allRequests(parts, queryOf(logParameters, request), request.signal),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'requests.csv',
-      id: 'listAllRequestsCsv',
-      summary: 'Get the same as CSV, all of it',
-      query: fileParameters,
-    },
+    'GET requests.csv',
+    { id: 'listAllRequestsCsv', summary: 'Get the same as CSV, all of it', query: fileParameters },
     ({ parts, request }) => {
       const asked = queryOf(fileParameters, request)
       return requestFile(operatorColumns, (page) => allRequests(parts, { ...asked, ...page }, request.signal))
     },
   ),
   adminRoute(
+    'GET search',
     {
-      method: 'GET',
-      path: 'search',
       id: 'search',
       summary: 'Find an account, a key, a call, a payment, a voucher or a group',
       description:
@@ -112,20 +101,15 @@ export const insightRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'requests/:id',
-      id: 'getAnyRequest',
-      summary: 'Get one call with its receipt, or why it was refused',
-    },
+    'GET requests/:id',
+    { id: 'getAnyRequest', summary: 'Get one call with its receipt, or why it was refused' },
     async ({ parts, params }) => ({
       data: await withAddress(parts, await detailOfCall(parts, params['id'] ?? '')),
     }),
   ),
   adminRoute(
+    'GET usage',
     {
-      method: 'GET',
-      path: 'usage',
       id: 'getAllUsage',
       summary: 'Get what the calls of all accounts came to, by day',
       query: adminUsageParameters,
@@ -133,28 +117,18 @@ export const insightRoutes: readonly AdminRoute[] = [
     ({ parts, request }) => usageAnswer(parts, queryOf(adminUsageParameters, request), request),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'usage.csv',
-      id: 'getAllUsageCsv',
-      summary: 'Get the same as CSV',
-      query: adminUsageParameters,
-    },
+    'GET usage.csv',
+    { id: 'getAllUsageCsv', summary: 'Get the same as CSV', query: adminUsageParameters },
     ({ parts, request }) => usageFile(parts, queryOf(adminUsageParameters, request), request),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'providers',
-      id: 'listAllProviders',
-      summary: 'List the providers, and how each has been doing',
-    },
+    'GET providers',
+    { id: 'listAllProviders', summary: 'List the providers, and how each has been doing' },
     ({ parts, operator }) => describeProviders(parts, { account: operator }),
   ),
   adminRoute(
+    'GET catalog',
     {
-      method: 'GET',
-      path: 'catalog',
       id: 'getCatalogState',
       summary: 'Get the date of the catalog, its sources, what was changed of it, and what is not sold',
     },
@@ -167,9 +141,8 @@ export const insightRoutes: readonly AdminRoute[] = [
     }),
   ),
   adminRoute(
+    'GET settings',
     {
-      method: 'GET',
-      path: 'settings',
       id: 'getSettings',
       summary: 'Get every setting, its value and where it came from',
       description: 'Secrets are masked. Some can be changed while the gateway runs: see `/admin/v1/config`.',
@@ -177,13 +150,8 @@ export const insightRoutes: readonly AdminRoute[] = [
     ({ parts }): Promise<ConfigurationView> | ConfigurationView => parts.settings(),
   ),
   adminRoute(
-    {
-      method: 'GET',
-      path: 'acts',
-      id: 'listActs',
-      summary: 'List what operators did, the newest first',
-      query: actParameters,
-    },
+    'GET acts',
+    { id: 'listActs', summary: 'List what operators did, the newest first', query: actParameters },
     async ({ parts, request }) => {
       const { cursor, limit, operator, subject, to: until, ...asked } = queryOf(actParameters, request)
       const [by, of] = [await idOf(parts, operator), await idOf(parts, subject)]
@@ -202,9 +170,8 @@ export const insightRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST audit',
     {
-      method: 'POST',
-      path: 'audit',
       id: 'auditLedger',
       summary: 'Replay the ledger and check every invariant',
       description:

@@ -46,9 +46,8 @@ const duplicateParameters = z.strictObject({
 
 export const supportRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET duplicates',
     {
-      method: 'GET',
-      path: 'duplicates',
       id: 'findDuplicates',
       summary: 'Find calls that may be one request, and what each was charged',
       description:
@@ -66,9 +65,8 @@ export const supportRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET accounts/:account/keys/:id/checks',
     {
-      method: 'GET',
-      path: 'accounts/:account/keys/:id/checks',
       id: 'checkAccountKey',
       summary: 'Find out whether calls with a key are refused now, why, and which were of late',
     },

@@ -84,8 +84,8 @@ export const consoleRoutes: readonly ConsoleRoute[] = [
   ...connectRoutes,
   ...webhookRoutes,
   // An operator who is signed in has the whole admin API here.
-  ...adminRoutes.map(({ handle, path, ...spec }) =>
-    operatorRoute({ ...spec, path: `admin/${path}` }, (asked) =>
+  ...adminRoutes.map(({ handle, method, path, ...spec }) =>
+    operatorRoute(`${method} admin/${path}`, spec, (asked) =>
       handle({ ...asked, operator: asked.account, by: 'session' }),
     ),
   ),

@@ -65,7 +65,8 @@ const changes = z.strictObject({
 
 export const conversationRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'conversations', summary: 'The conversations of the chat, the latest first' },
+    'GET conversations',
+    { summary: 'The conversations of the chat, the latest first' },
     async ({ parts, account }) => {
       const all = await parts.conversations.list(account.id, mostConversations)
       const answered = await answeredNow(parts, account.id)
@@ -73,13 +74,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'POST',
-      path: 'conversations',
-      summary: 'Begin a conversation',
-      status: 201,
-      body: newConversation,
-    },
+    'POST conversations',
+    { summary: 'Begin a conversation', status: 201, body: newConversation },
     async ({ parts, account, body }) => {
       const conversation: OpenConversation = {
         ...newRecord(account.id, body.title, parts.now()),
@@ -93,9 +89,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
+    'POST imported-conversations',
     {
-      method: 'POST',
-      path: 'imported-conversations',
       summary: 'Add a conversation from the export of another program',
       status: 201,
       body: importedConversation,
@@ -108,12 +103,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'GET',
-      path: 'conversations/:id',
-      summary: 'One conversation with its turns',
-      errors: ['not_found'],
-    },
+    'GET conversations/:id',
+    { summary: 'One conversation with its turns', errors: ['not_found'] },
     async (asked) => {
       // Asked first: an answer that ends meanwhile is then among the turns.
       const answered = await answeredNow(asked.parts, asked.account.id)
@@ -131,9 +122,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
+    'PATCH conversations/:id',
     {
-      method: 'PATCH',
-      path: 'conversations/:id',
       summary: 'Change its title, its place or how it asks, or note where it stands',
       errors: ['not_found'],
       body: changes,
@@ -154,12 +144,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'DELETE',
-      path: 'conversations/:id',
-      summary: 'Delete a conversation with its stored responses',
-      errors: ['not_found'],
-    },
+    'DELETE conversations/:id',
+    { summary: 'Delete a conversation with its stored responses', errors: ['not_found'] },
     async ({ parts, account, params }) => {
       const conversation = await parts.conversations.remove(account.id, params['id']!)
       if (!conversation) throw noSuchConversation()
@@ -262,11 +248,8 @@ const snippetCharacters = 120
 const latest = new Map<string, symbol>()
 
 export const conversationSearchRoute: ConsoleRoute = ownRoute(
-  {
-    method: 'GET',
-    path: 'conversation-search',
-    summary: 'Conversations with all words of `q` in one question or answer, the latest first',
-  },
+  'GET conversation-search',
+  { summary: 'Conversations with all words of `q` in one question or answer, the latest first' },
   async ({ parts, account, request }): Promise<ConversationSearchView> => {
     const { q } = queryOf(query, request)
     const all = await parts.conversations.list(account.id, mostConversations)
@@ -378,9 +361,8 @@ const mostSharedBytes = 16 * 1024 ** 2
 
 export const shareRoutes: readonly ConsoleRoute[] = [
   ownRoute(
+    'POST conversations/:id/share',
     {
-      method: 'POST',
-      path: 'conversations/:id/share',
       summary: 'Share a conversation by a link, as it is now; a link that it has stays the same',
       errors: ['not_found'],
     },
@@ -406,12 +388,8 @@ export const shareRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'DELETE',
-      path: 'conversations/:id/share',
-      summary: 'Revoke the link of a conversation',
-      errors: ['not_found'],
-    },
+    'DELETE conversations/:id/share',
+    { summary: 'Revoke the link of a conversation', errors: ['not_found'] },
     async ({ parts, account, params }) => {
       const changed = await parts.conversations.change(
         account.id,
@@ -424,12 +402,8 @@ export const shareRoutes: readonly ConsoleRoute[] = [
     },
   ),
   publicRoute(
-    {
-      method: 'GET',
-      path: 'shared/:token',
-      summary: 'A conversation that is shared by a link, up to when it was shared',
-      errors: ['not_found'],
-    },
+    'GET shared/:token',
+    { summary: 'A conversation that is shared by a link, up to when it was shared', errors: ['not_found'] },
     async (asked): Promise<SharedConversationView> => {
       const { parts, params } = asked
       const conversation = parts.shareLinks()
@@ -548,12 +522,12 @@ const text = z.string().min(1).max(20_000)
 const prompt = z.strictObject({ name: promptName, text })
 
 export const promptRoutes: readonly ConsoleRoute[] = [
+  ownRoute('GET prompts', { summary: 'The saved prompts, by name' }, async ({ parts, account }) => ({
+    data: (await parts.prompts.list(account.id)).map(promptView),
+  })),
   ownRoute(
-    { method: 'GET', path: 'prompts', summary: 'The saved prompts, by name' },
-    async ({ parts, account }) => ({ data: (await parts.prompts.list(account.id)).map(promptView) }),
-  ),
-  ownRoute(
-    { method: 'POST', path: 'prompts', summary: 'Save a prompt', status: 201, body: prompt },
+    'POST prompts',
+    { summary: 'Save a prompt', status: 201, body: prompt },
     async ({ parts, account, body }) => {
       const id = `prompt_${Bun.randomUUIDv7().replaceAll('-', '')}`
       const saved = { ...body, id, account: account.id, changedAt: parts.now() }
@@ -565,13 +539,8 @@ export const promptRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'PATCH',
-      path: 'prompts/:id',
-      summary: 'Change a saved prompt',
-      errors: ['not_found'],
-      body: prompt,
-    },
+    'PATCH prompts/:id',
+    { summary: 'Change a saved prompt', errors: ['not_found'], body: prompt },
     async ({ parts, account, params, body }) => {
       const changed = { ...body, id: params['id']!, account: account.id, changedAt: parts.now() }
       if (!(await parts.prompts.change(changed))) throw noSuchPrompt()
@@ -579,7 +548,8 @@ export const promptRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    { method: 'DELETE', path: 'prompts/:id', summary: 'Delete a saved prompt', errors: ['not_found'] },
+    'DELETE prompts/:id',
+    { summary: 'Delete a saved prompt', errors: ['not_found'] },
     async ({ parts, account, params }) => {
       if (!(await parts.prompts.remove(account.id, params['id']!))) throw noSuchPrompt()
       return { id: params['id']!, deleted: true }

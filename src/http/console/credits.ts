@@ -17,14 +17,16 @@ import type { CreditsView, HistoryEntryView, NoticeView } from './answers.ts'
 
 export const creditRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'credits', summary: 'The credit of the account, by pool and lot' },
+    'GET credits',
+    { summary: 'The credit of the account, by pool and lot' },
     async ({ parts, account }) => {
       await parts.freeCredit.ensure(account)
       return { data: await creditView(parts, account.id) }
     },
   ),
   ownRoute(
-    { method: 'GET', path: 'credits/history', summary: 'How its credit came and went, the newest first' },
+    'GET credits/history',
+    { summary: 'How its credit came and went, the newest first' },
     async ({ parts, account, request }) => {
       const { cursor, limit } = queryOf(pageParameters, request)
       const page = await parts.statements.page(account.id, limit, cursor)
@@ -36,7 +38,8 @@ export const creditRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    { method: 'GET', path: 'credits/history.csv', summary: 'The same as a file, all of it' },
+    'GET credits/history.csv',
+    { summary: 'The same as a file, all of it' },
     ({ parts, account, request }) => {
       queryOf(z.strictObject({}), request)
       // An account that has done little in a long journal may wait for its first line.

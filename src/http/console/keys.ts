@@ -62,9 +62,8 @@ const listParameters = z.strictObject({
 
 export const keyActs: readonly AccountRoute[] = [
   accountRoute(
+    'GET keys',
     {
-      method: 'GET',
-      path: 'keys',
       operators: { id: 'listAccountKeys' },
       summary: 'The keys of the account, the newest first',
       query: listParameters,
@@ -88,9 +87,8 @@ export const keyActs: readonly AccountRoute[] = [
     },
   ),
   accountRoute(
+    'POST keys',
     {
-      method: 'POST',
-      path: 'keys',
       // Its answer holds a secret of an account that is another's.
       operators: { id: 'createAccountKey', elevated: true },
       summary: 'Make a key; it is shown this once',
@@ -115,9 +113,8 @@ export const keyActs: readonly AccountRoute[] = [
     },
   ),
   accountRoute(
+    'PATCH keys/:id',
     {
-      method: 'PATCH',
-      path: 'keys/:id',
       // It makes a key of another account work longer, or from elsewhere.
       operators: { id: 'changeAccountKey', elevated: true },
       summary: 'Change the name or the limits of a key',
@@ -136,18 +133,13 @@ export const keyActs: readonly AccountRoute[] = [
     },
   ),
   accountRoute(
-    {
-      method: 'DELETE',
-      path: 'keys/:id',
-      operators: { id: 'revokeAccountKey' },
-      summary: 'Revoke a key, at once',
-    },
+    'DELETE keys/:id',
+    { operators: { id: 'revokeAccountKey' }, summary: 'Revoke a key, at once' },
     async (asked) => keyView(asked.parts, await revokeKey(asked, await ownKey(asked))),
   ),
   accountRoute(
+    'POST keys/:id/pause',
     {
-      method: 'POST',
-      path: 'keys/:id/pause',
       operators: { id: 'pauseAccountKey' },
       summary: 'Pause a key: it is refused, at once, until it is resumed',
       body: z.strictObject({}),
@@ -155,9 +147,8 @@ export const keyActs: readonly AccountRoute[] = [
     async (asked) => keyView(asked.parts, await pauseKey(asked, await ownKey(asked))),
   ),
   accountRoute(
+    'POST keys/:id/resume',
     {
-      method: 'POST',
-      path: 'keys/:id/resume',
       // It lets the holder of a key of another account in again.
       operators: { id: 'resumeAccountKey', elevated: true },
       summary: 'Resume a paused key, with the limits and the history that it had',
@@ -166,9 +157,8 @@ export const keyActs: readonly AccountRoute[] = [
     async (asked) => keyView(asked.parts, await resumeKey(asked, await ownKey(asked))),
   ),
   accountRoute(
+    'POST keys/:id/rotate',
     {
-      method: 'POST',
-      path: 'keys/:id/rotate',
       // As for a new key.
       operators: { id: 'rotateAccountKey', elevated: true },
       summary: 'Replace a key; the old one works on for the overlap',

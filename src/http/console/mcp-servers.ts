@@ -35,18 +35,16 @@ const putBody = z.strictObject({
 
 export const mcpServerActs: readonly AccountRoute[] = [
   accountRoute(
+    'GET mcp-servers',
     {
-      method: 'GET',
-      path: 'mcp-servers',
       operators: { id: 'listAccountMcpServers' },
       summary: 'The MCP servers that the account has registered',
     },
     async ({ parts, account }) => ({ data: (await parts.mcpServers.list(account.id)).map(mcpServerView) }),
   ),
   accountRoute(
+    'POST mcp-servers',
     {
-      method: 'POST',
-      path: 'mcp-servers',
       // Calls of the account go to the address that the request names.
       operators: { id: 'putAccountMcpServer', elevated: true },
       summary: 'Register an MCP server, or change one; its token and headers are kept encrypted',
@@ -69,9 +67,8 @@ export const mcpServerActs: readonly AccountRoute[] = [
     },
   ),
   accountRoute(
+    'POST mcp-servers/:name/test',
     {
-      method: 'POST',
-      path: 'mcp-servers/:name/test',
       operators: { id: 'testAccountMcpServer' },
       summary: 'Connect to a registered MCP server and list its tools',
       errors: ['url_not_allowed'],
@@ -82,12 +79,8 @@ export const mcpServerActs: readonly AccountRoute[] = [
     },
   ),
   accountRoute(
-    {
-      method: 'DELETE',
-      path: 'mcp-servers/:name',
-      operators: { id: 'removeAccountMcpServer' },
-      summary: 'Forget an MCP server and its secrets',
-    },
+    'DELETE mcp-servers/:name',
+    { operators: { id: 'removeAccountMcpServer' }, summary: 'Forget an MCP server and its secrets' },
     (asked) => removeMcpServer(asked, asked.account.id, asked.params['name']!),
   ),
 ]
@@ -95,9 +88,8 @@ export const mcpServerActs: readonly AccountRoute[] = [
 export const mcpServerRoutes: readonly ConsoleRoute[] = [
   ...mcpServerActs.map(ofOwner),
   ownRoute(
+    'POST mcp-servers/:name/authorize',
     {
-      method: 'POST',
-      path: 'mcp-servers/:name/authorize',
       summary: 'Begin to authorise a registered MCP server by OAuth; the browser goes to `authorization_url`',
       errors: ['url_not_allowed', 'unsupported_parameter'],
     },
@@ -112,9 +104,8 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
     }),
   ),
   ownRoute(
+    `GET ${mcpCallback}`,
     {
-      method: 'GET',
-      path: mcpCallback,
       summary: 'Where the browser comes back to with the answer of the authorisation server',
       status: 302,
       errors: ['url_not_allowed', 'unsupported_parameter'],

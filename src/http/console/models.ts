@@ -17,7 +17,8 @@ import { type ConsoleRoute, ownRoute } from './route.ts'
 
 export const modelRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'models', summary: 'The models, and whether the account can call them' },
+    'GET models',
+    { summary: 'The models, and whether the account can call them' },
     async ({ parts, account, request }) => {
       const reader = `account ${account.id}`
       parts.freeReads.require(reader)
@@ -136,7 +137,8 @@ async function withEtag(request: Request, body: string): Promise<Response> {
 
 export const connectRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'connect', summary: 'What points each client at this gateway' },
+    'GET connect',
+    { summary: 'What points each client at this gateway' },
     ({ parts }): ConnectView => {
       const origin = parts.publicUrl()
       return { base_url: `${origin}/v1`, clients: connectedClients(origin) }

@@ -26,28 +26,26 @@ import type { LiveCallView, Page, RefusalView, RequestDetailView, RequestRowView
 import { type ConsoleRoute, iso, ownRoute } from './route.ts'
 
 export const requestRoutes: readonly ConsoleRoute[] = [
-  ownRoute(
-    { method: 'GET', path: 'usage', summary: 'What its calls came to, by day' },
-    ({ parts, account, request }) => accountUsage(parts, wholeAccount(account.id), request),
+  ownRoute('GET usage', { summary: 'What its calls came to, by day' }, ({ parts, account, request }) =>
+    accountUsage(parts, wholeAccount(account.id), request),
+  ),
+  ownRoute('GET usage.csv', { summary: 'The same as a file' }, ({ parts, account, request }) =>
+    accountUsageCsv(parts, wholeAccount(account.id), request),
+  ),
+  ownRoute('GET requests', { summary: 'Its calls, the newest first' }, ({ parts, account, request }) =>
+    requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }, request.signal),
   ),
   ownRoute(
-    { method: 'GET', path: 'usage.csv', summary: 'The same as a file' },
-    ({ parts, account, request }) => accountUsageCsv(parts, wholeAccount(account.id), request),
-  ),
-  ownRoute(
-    { method: 'GET', path: 'requests', summary: 'Its calls, the newest first' },
-    ({ parts, account, request }) =>
-      requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }, request.signal),
-  ),
-  ownRoute(
-    { method: 'GET', path: 'requests.csv', summary: 'The same as a file, all of it' },
+    'GET requests.csv',
+    { summary: 'The same as a file, all of it' },
     ({ parts, account, request }) => {
       const asked = { ...queryOf(fileParameters, request), account: account.id }
       return requestFile(requestColumns, (page) => requestPage(parts, { ...asked, ...page }, request.signal))
     },
   ),
   ownRoute(
-    { method: 'GET', path: 'requests/:id', summary: 'One call, with its receipt or why it was refused' },
+    'GET requests/:id',
+    { summary: 'One call, with its receipt or why it was refused' },
     async ({ parts, account, params }) => ({
       data: await requestDetail(parts, params['id'] ?? '', account.id),
     }),
@@ -377,7 +375,8 @@ const longestMs = 10 * 60_000
 
 export const liveRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'live', summary: 'Its calls in flight, as events whenever they change' },
+    'GET live',
+    { summary: 'Its calls in flight, as events whenever they change' },
     ({ parts, account, request, session }) => {
       const headers = {
         'content-type': 'text/event-stream',

@@ -11,11 +11,22 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 /** A plain object becomes a JSON answer with the route's status. */
 export type RouteAnswer = Response | object
 
-/** Everything a route has besides its handler. */
-export interface RouteSpec<Body> {
+interface Addressed {
   readonly method: Method
-  /** Below the address of its table, such as `keys/:id`; `:name` stands for one segment. */
+  /** Below the address of its table. */
   readonly path: string
+}
+
+/** A method, and a path below the address of its table, such as `GET keys/:id`; `:name` stands for one segment. */
+export type RouteAddress = `${Method} ${string}`
+
+function splitAddress(address: RouteAddress): Addressed {
+  const [method, path] = address.split(' ') as [Method, string]
+  return { method, path }
+}
+
+/** Everything a route has besides its address and its handler. */
+export interface RouteSpec<Body> {
   /** One line for the documentation. */
   readonly summary: string
   /** The status of a successful answer; 200 by default. */
@@ -51,32 +62,45 @@ export interface SignedInAccount {
 
 export type SignedInAsked<Body> = ConsoleAsked<Body> & SignedInAccount
 
-export interface ConsoleRoute extends RouteSpec<unknown> {
+export interface ConsoleRoute extends RouteSpec<unknown>, Addressed {
   readonly access: 'anyone' | 'session' | 'operator'
   /** The body in `asked` has been checked; unless `access` is `anyone`, somebody is signed in. */
   readonly handle: (asked: ConsoleAsked<unknown>) => RouteAnswer | Promise<RouteAnswer>
 }
 
 export function publicRoute<Body = undefined>(
+  address: RouteAddress,
   spec: RouteSpec<Body>,
   handle: (asked: ConsoleAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): ConsoleRoute {
-  return { ...spec, access: 'anyone', handle: (asked) => handle(asked as ConsoleAsked<Body>) }
+  return {
+    ...splitAddress(address),
+    ...spec,
+    access: 'anyone',
+    handle: (asked) => handle(asked as ConsoleAsked<Body>),
+  }
 }
 
 /** A route for signed-in accounts, about their own data. */
 export function ownRoute<Body = undefined>(
+  address: RouteAddress,
   spec: RouteSpec<Body>,
   handle: (asked: SignedInAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): ConsoleRoute {
-  return { ...spec, access: 'session', handle: (asked) => handle(withAccount(asked as ConsoleAsked<Body>)) }
+  return {
+    ...splitAddress(address),
+    ...spec,
+    access: 'session',
+    handle: (asked) => handle(withAccount(asked as ConsoleAsked<Body>)),
+  }
 }
 
 export function operatorRoute<Body = undefined>(
+  address: RouteAddress,
   spec: RouteSpec<Body>,
   handle: (asked: SignedInAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): ConsoleRoute {
-  return { ...ownRoute(spec, handle), access: 'operator' }
+  return { ...ownRoute(address, spec, handle), access: 'operator' }
 }
 
 function withAccount<Body>(asked: ConsoleAsked<Body>): SignedInAsked<Body> {
@@ -121,15 +145,16 @@ interface AdminSpec<Body> extends RouteSpec<Body> {
   readonly query?: z.ZodObject
 }
 
-export interface AdminRoute extends AdminSpec<unknown> {
+export interface AdminRoute extends AdminSpec<unknown>, Addressed {
   readonly handle: (asked: AdminAsked<unknown>) => RouteAnswer | Promise<RouteAnswer>
 }
 
 export function adminRoute<Body = undefined>(
+  address: RouteAddress,
   spec: AdminSpec<Body>,
   handle: (asked: AdminAsked<Body>) => RouteAnswer | Promise<RouteAnswer>,
 ): AdminRoute {
-  return { ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
+  return { ...splitAddress(address), ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
 }
 
 /**
@@ -171,20 +196,21 @@ interface AccountSpec<Body> extends RouteSpec<Body>, Pick<AdminSpec<Body>, 'quer
   readonly operators: Pick<AdminSpec<Body>, 'id' | 'elevated'>
 }
 
-export interface AccountRoute extends AccountSpec<unknown> {
+export interface AccountRoute extends AccountSpec<unknown>, Addressed {
   readonly handle: (asked: AccountAsked<unknown>) => object | Promise<object>
 }
 
 export function accountRoute<Body = undefined>(
+  address: RouteAddress,
   spec: AccountSpec<Body>,
   handle: (asked: AccountAsked<Body>) => object | Promise<object>,
 ): AccountRoute {
-  return { ...spec, handle: (asked) => handle(asked as AccountAsked<Body>) }
+  return { ...splitAddress(address), ...spec, handle: (asked) => handle(asked as AccountAsked<Body>) }
 }
 
 /** The route of the owner. */
-export function ofOwner({ handle, operators: _, ...spec }: AccountRoute): ConsoleRoute {
-  return ownRoute(spec, (asked) => handle({ ...asked, operator: null }))
+export function ofOwner({ method, path, handle, operators: _, ...spec }: AccountRoute): ConsoleRoute {
+  return ownRoute(`${method} ${path}`, spec, (asked) => handle({ ...asked, operator: null }))
 }
 
 export function iso(at: number): string {

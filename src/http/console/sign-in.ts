@@ -47,36 +47,26 @@ import {
 } from './bodies.ts'
 
 export const sessionRoutes: readonly ConsoleRoute[] = [
+  publicRoute('GET session', { summary: 'Who is signed in, and how one may sign in' }, async (asked) => {
+    const { parts, request, signedIn } = asked
+    const view = await sessionView(parts, signedIn)
+    const text = sessionCookie(request, parts.site)
+    if (text === undefined) return view
+    // The cookie lasts as long as the session, which is extended while it is used.
+    const restMs = signedIn ? signedIn.session.expiresAt - parts.now() : 0
+    return withCookie(parts, view, signedIn ? text : '', restMs)
+  }),
   publicRoute(
-    { method: 'GET', path: 'session', summary: 'Who is signed in, and how one may sign in' },
-    async (asked) => {
-      const { parts, request, signedIn } = asked
-      const view = await sessionView(parts, signedIn)
-      const text = sessionCookie(request, parts.site)
-      if (text === undefined) return view
-      // The cookie lasts as long as the session, which is extended while it is used.
-      const restMs = signedIn ? signedIn.session.expiresAt - parts.now() : 0
-      return withCookie(parts, view, signedIn ? text : '', restMs)
-    },
-  ),
-  publicRoute(
-    {
-      method: 'POST',
-      path: 'sign-up',
-      summary: 'Open an account',
-      status: 202,
-      errors: ['sign_up_closed'],
-      body: credentialsBody,
-    },
+    'POST sign-up',
+    { summary: 'Open an account', status: 202, errors: ['sign_up_closed'], body: credentialsBody },
     async ({ parts: { identities }, body, visitor }) => {
       await identities.signUp(body.email, body.password, visitor)
       return acceptedAnswer(identities.mails)
     },
   ),
   publicRoute(
+    'POST sign-in',
     {
-      method: 'POST',
-      path: 'sign-in',
       summary: 'Sign in by password',
       errors: ['wrong_credentials', 'account_suspended', 'sign_in_closed'],
       body: credentialsBody,
@@ -87,16 +77,16 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
   ),
   publicRoute(
-    { method: 'POST', path: 'sign-out', summary: 'End this session', body: emptyBody },
+    'POST sign-out',
+    { summary: 'End this session', body: emptyBody },
     async ({ parts, signedIn }) => {
       if (signedIn) await parts.identities.endSession(signedIn.account, signedIn.session.id)
       return leaveSession(parts)
     },
   ),
   ownRoute(
+    'POST password',
     {
-      method: 'POST',
-      path: 'password',
       summary: 'Set a password',
       errors: ['wrong_credentials', 'elevation_required', 'sign_in_closed'],
       body: passwordBody,
@@ -108,9 +98,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
   ),
   publicRoute(
+    'POST reset',
     {
-      method: 'POST',
-      path: 'reset',
       summary: 'Ask for a link to set a new password',
       status: 202,
       errors: ['sign_in_closed'],
@@ -122,9 +111,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
   ),
   publicRoute(
+    'POST reset/confirm',
     {
-      method: 'POST',
-      path: 'reset/confirm',
       summary: 'Set a new password by a link, also by one that confirms an address',
       errors: ['invalid_ticket', 'sign_in_closed'],
       body: confirmResetBody,
@@ -135,9 +123,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
   ),
   publicRoute(
+    'POST verify',
     {
-      method: 'POST',
-      path: 'verify',
       summary: 'Confirm an address by a link, signed in to its account',
       errors: ['invalid_ticket'],
       body: tokenBody,
@@ -147,9 +134,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     }),
   ),
   publicRoute(
+    'POST link',
     {
-      method: 'POST',
-      path: 'link',
       summary: 'Sign in by a link or an invitation',
       errors: ['invalid_ticket', 'sign_in_closed'],
       body: tokenBody,
@@ -158,13 +144,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       enterSession(asked, await asked.parts.identities.follow(asked.body.token, asked.visitor)),
   ),
   ownRoute(
-    {
-      method: 'POST',
-      path: 'elevate',
-      summary: 'Prove again who one is',
-      errors: ['wrong_credentials', 'sign_in_closed'],
-      body: elevateBody,
-    },
+    'POST elevate',
+    { summary: 'Prove again who one is', errors: ['wrong_credentials', 'sign_in_closed'], body: elevateBody },
     async ({ parts, account, session, body, visitor }) => {
       if ('password' in body) await parts.identities.elevate(account, session, body.password, visitor)
       else {
@@ -175,9 +156,10 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       return sessionView(parts, await current(parts, session.id))
     },
   ),
-  ownRoute({ method: 'GET', path: 'sessions', summary: 'The open sessions' }, listSessions),
+  ownRoute('GET sessions', { summary: 'The open sessions' }, listSessions),
   ownRoute(
-    { method: 'DELETE', path: 'sessions/:id', summary: 'End a session' },
+    'DELETE sessions/:id',
+    { summary: 'End a session' },
     async ({ parts, account, session, params }) => {
       const id = params['id']!
       await parts.identities.endSession(account, id)
@@ -186,13 +168,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'DELETE',
-      path: 'account',
-      summary: 'Delete the account',
-      elevated: true,
-      body: deleteAccountBody,
-    },
+    'DELETE account',
+    { summary: 'Delete the account', elevated: true, body: deleteAccountBody },
     async ({ parts, account, body }) => {
       if (body.confirm.trim().toLowerCase() !== account.email)
         throw new GatewayError('invalid_request', {
@@ -306,43 +283,27 @@ async function listSessions({
 
 export const passkeyRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    {
-      method: 'POST',
-      path: 'passkeys/options',
-      summary: 'What a browser needs to make a passkey',
-      elevated: true,
-      body: emptyBody,
-    },
+    'POST passkeys/options',
+    { summary: 'What a browser needs to make a passkey', elevated: true, body: emptyBody },
     ({ parts, account }) => parts.passkeys.creationOptions(account),
   ),
   ownRoute(
-    {
-      method: 'POST',
-      path: 'passkeys',
-      summary: 'Register the passkey that a browser made',
-      status: 201,
-      elevated: true,
-      body: passkeyBody,
-    },
+    'POST passkeys',
+    { summary: 'Register the passkey that a browser made', status: 201, elevated: true, body: passkeyBody },
     async ({ parts, account, body }) =>
       passkeyView(await parts.passkeys.register(account, body.response, body.name ?? 'passkey')),
   ),
   publicRoute(
-    {
-      method: 'POST',
-      path: 'passkeys/challenge',
-      summary: 'What a browser needs to find a passkey',
-      body: emptyBody,
-    },
+    'POST passkeys/challenge',
+    { summary: 'What a browser needs to find a passkey', body: emptyBody },
     async ({ parts, visitor }) => {
       await parts.identities.allowChallenge(visitor)
       return parts.passkeys.requestOptions()
     },
   ),
   publicRoute(
+    'POST passkeys/sign-in',
     {
-      method: 'POST',
-      path: 'passkeys/sign-in',
       summary: 'Sign in by passkey',
       errors: ['wrong_credentials', 'account_suspended'],
       body: provePasskeyBody,
@@ -353,14 +314,12 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
       return enterSession(asked, await parts.identities.open(account, visitor))
     },
   ),
+  ownRoute('GET passkeys', { summary: 'The passkeys of the account' }, async ({ parts, account }) => ({
+    data: (await parts.identityStore.listPasskeys(account.id)).map(passkeyView),
+  })),
   ownRoute(
-    { method: 'GET', path: 'passkeys', summary: 'The passkeys of the account' },
-    async ({ parts, account }) => ({
-      data: (await parts.identityStore.listPasskeys(account.id)).map(passkeyView),
-    }),
-  ),
-  ownRoute(
-    { method: 'PATCH', path: 'passkeys/:id', summary: 'Name a passkey', body: renamePasskeyBody },
+    'PATCH passkeys/:id',
+    { summary: 'Name a passkey', body: renamePasskeyBody },
     async ({ parts: { identityStore }, account, body, params }) => {
       const id = params['id']!
       if (!(await identityStore.renamePasskey(account.id, id, body.name))) throw new GatewayError('not_found')
@@ -368,12 +327,8 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'DELETE',
-      path: 'passkeys/:id',
-      summary: 'Remove a passkey, unless it is the only way to sign in',
-      elevated: true,
-    },
+    'DELETE passkeys/:id',
+    { summary: 'Remove a passkey, unless it is the only way to sign in', elevated: true },
     async ({ parts, account, params }) => {
       const id = params['id']!
       if (!(await parts.identityStore.deletePasskey(account.id, id, usableWays(parts))))
@@ -397,32 +352,26 @@ function passkeyView({ id, name, createdAt, lastUsedAt, backedUp }: Passkey): Pa
 // shown on the sign-in page, or in the settings to whoever is signed in. And the identities of an account.
 
 export const oidcRoutes: readonly ConsoleRoute[] = [
-  publicRoute(
-    { method: 'GET', path: 'oidc/start', summary: 'Go to the single sign-on', status: 302 },
-    (asked) => onPage(asked, () => start(asked)),
+  publicRoute('GET oidc/start', { summary: 'Go to the single sign-on', status: 302 }, (asked) =>
+    onPage(asked, () => start(asked)),
   ),
   publicRoute(
-    {
-      method: 'GET',
-      path: 'oidc/callback',
-      summary: 'Come back from the single sign-on',
-      status: 302,
-      errors: ['identity_not_linked'],
-    },
+    'GET oidc/callback',
+    { summary: 'Come back from the single sign-on', status: 302, errors: ['identity_not_linked'] },
     (asked) => onPage(asked, () => callback(asked)),
   ),
   ownRoute(
-    { method: 'GET', path: 'identities', summary: 'The single sign-on identities of the account' },
+    'GET identities',
+    { summary: 'The single sign-on identities of the account' },
     async ({ parts, account }) => ({
       data: (await parts.identityStore.listIdentities(account.id)).map((each) => identityView(parts, each)),
     }),
   ),
   ownRoute(
+    // Never GET: a page of others must not begin it, because at the issuer the browser may be signed in as somebody
+    // else, whose identity would become a way into the account.
+    'POST identities/link',
     {
-      // Never GET: a page of others must not begin it, because at the issuer the browser may be signed in as somebody
-      // else, whose identity would become a way into the account.
-      method: 'POST',
-      path: 'identities/link',
       summary: 'Begin to link an identity: where the browser goes to sign in to the single sign-on',
       elevated: true,
       errors: ['not_found'],
@@ -434,9 +383,8 @@ export const oidcRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
+    'DELETE identities',
     {
-      method: 'DELETE',
-      path: 'identities',
       summary: 'Unlink an identity, unless it is the only way to sign in',
       elevated: true,
       errors: ['not_found'],

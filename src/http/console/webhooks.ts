@@ -30,18 +30,16 @@ const mostDeliveries = 100
 
 export const webhookActs: readonly AccountRoute[] = [
   accountRoute(
+    'GET webhooks',
     {
-      method: 'GET',
-      path: 'webhooks',
       operators: { id: 'listAccountWebhooks' },
       summary: 'The addresses that are told what happens to the account',
     },
     async ({ parts, account }) => ({ data: (await parts.webhooks.list(account.id)).map(webhookView) }),
   ),
   accountRoute(
+    'POST webhooks',
     {
-      method: 'POST',
-      path: 'webhooks',
       // The answer holds a secret of the account, and what happens to it is told to an address that the request names.
       operators: { id: 'addAccountWebhook', elevated: true },
       summary: 'Add a webhook; the secret that its messages are signed with is shown this once',
@@ -52,18 +50,13 @@ export const webhookActs: readonly AccountRoute[] = [
     (asked) => addWebhook(asked, asked.account.id, asked.body),
   ),
   accountRoute(
-    {
-      method: 'DELETE',
-      path: 'webhooks/:id',
-      operators: { id: 'removeAccountWebhook' },
-      summary: 'Remove a webhook, and what waits for it',
-    },
+    'DELETE webhooks/:id',
+    { operators: { id: 'removeAccountWebhook' }, summary: 'Remove a webhook, and what waits for it' },
     (asked) => removeWebhook(asked, asked.account.id, asked.params['id'] ?? ''),
   ),
   accountRoute(
+    'POST webhooks/:id/test',
     {
-      method: 'POST',
-      path: 'webhooks/:id/test',
       operators: { id: 'testAccountWebhook' },
       summary: 'Send a message of the type webhook.test now, and say what came of it',
       body: z.strictObject({}),
@@ -74,9 +67,8 @@ export const webhookActs: readonly AccountRoute[] = [
     },
   ),
   accountRoute(
+    'GET webhooks/:id/deliveries',
     {
-      method: 'GET',
-      path: 'webhooks/:id/deliveries',
       operators: { id: 'listAccountWebhookDeliveries' },
       summary: 'The latest messages to a webhook with every attempt, the newest first',
     },

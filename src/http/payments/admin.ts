@@ -78,13 +78,8 @@ const endBody = z.strictObject({
 
 const topUpRoutes: readonly AdminRoute[] = [
   adminRoute(
-    {
-      method: 'GET',
-      path: 'top-ups',
-      id: 'listTopUps',
-      summary: 'List top-ups, the newest first',
-      query: topUpParameters,
-    },
+    'GET top-ups',
+    { id: 'listTopUps', summary: 'List top-ups, the newest first', query: topUpParameters },
     async ({ parts, request }) => {
       const asked = queryOf(topUpParameters, request)
       const { account, cursor = null, limit, state, processor, from, to: until } = asked
@@ -98,9 +93,8 @@ const topUpRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET top-ups/:id',
     {
-      method: 'GET',
-      path: 'top-ups/:id',
       id: 'getTopUpWithEvents',
       summary: 'Get a top-up with every message about it, and what was taken back',
       errors: ['not_found'],
@@ -108,9 +102,8 @@ const topUpRoutes: readonly AdminRoute[] = [
     async ({ parts, params }) => ({ data: await whole(parts, params['id'] ?? '') }),
   ),
   adminRoute(
+    'POST top-ups/:id/reconcile',
     {
-      method: 'POST',
-      path: 'top-ups/:id/reconcile',
       id: 'reconcileTopUp',
       summary: 'Ask its processor now, and credit what was paid',
       errors: ['not_found', 'payment_processor_error'],
@@ -125,9 +118,8 @@ const topUpRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST top-ups/:id/refund',
     {
-      method: 'POST',
-      path: 'top-ups/:id/refund',
       id: 'refundTopUp',
       summary: 'Give a part of a payment back, and take its credit',
       description:
@@ -149,9 +141,8 @@ const topUpRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET payment-events',
     {
-      method: 'GET',
-      path: 'payment-events',
       id: 'listPaymentEvents',
       summary: 'List the latest messages of processors, those about nothing of ours among them',
     },
@@ -161,12 +152,8 @@ const topUpRoutes: readonly AdminRoute[] = [
 
 const voucherRoutes: readonly AdminRoute[] = [
   adminRoute(
-    {
-      method: 'GET',
-      path: 'vouchers',
-      id: 'listVouchers',
-      summary: 'List the latest vouchers; their codes are kept nowhere',
-    },
+    'GET vouchers',
+    { id: 'listVouchers', summary: 'List the latest vouchers; their codes are kept nowhere' },
     async ({ parts }) => ({
       data: (await parts.voucherStore.listVouchers(mostVouchers)).map((voucher) =>
         voucherView(voucher, parts.now()),
@@ -174,9 +161,8 @@ const voucherRoutes: readonly AdminRoute[] = [
     }),
   ),
   adminRoute(
+    'POST vouchers',
     {
-      method: 'POST',
-      path: 'vouchers',
       id: 'createVouchers',
       summary: 'Make vouchers; their codes are in this answer and nowhere else',
       description:
@@ -196,9 +182,8 @@ const voucherRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST vouchers/:id/revoke',
     {
-      method: 'POST',
-      path: 'vouchers/:id/revoke',
       id: 'revokeVoucher',
       summary: 'Make a voucher worthless; one that was redeemed stays credit',
       errors: ['not_found'],
@@ -213,9 +198,8 @@ const voucherRoutes: readonly AdminRoute[] = [
 
 const subscriptionRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET subscriptions',
     {
-      method: 'GET',
-      path: 'subscriptions',
       id: 'listSubscriptions',
       summary: 'List the latest periods of subscriptions, and what is sold',
       query: ofAccount,
@@ -233,9 +217,8 @@ const subscriptionRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST subscriptions',
     {
-      method: 'POST',
-      path: 'subscriptions',
       id: 'tellSubscription',
       summary: 'Tell of a period of a subscription, as the hook of its seller does',
       elevated: true,
@@ -247,9 +230,8 @@ const subscriptionRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST subscriptions/end',
     {
-      method: 'POST',
-      path: 'subscriptions/end',
       id: 'endSubscription',
       summary: 'End a subscription, or take back what is left of it',
       elevated: true,

@@ -24,13 +24,13 @@ import { idempotencyKeyIn, returnTo, smallJson, viewOf } from './top-ups.ts'
 
 export const planRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    { method: 'GET', path: 'plans', summary: 'The plans that are sold, and those of the account' },
+    'GET plans',
+    { summary: 'The plans that are sold, and those of the account' },
     async ({ parts, account }) => ({ data: await ownPlans(parts, account.id) }),
   ),
   ownRoute(
+    'POST plans/:plan/payments',
     {
-      method: 'POST',
-      path: 'plans/:plan/payments',
       summary: 'Open the payment of a period of a plan, and the page that it is paid on',
       status: 201,
       body: planBody,
@@ -39,11 +39,8 @@ export const planRoutes: readonly ConsoleRoute[] = [
     ({ parts, account, body, params, request }) => buy(parts, request, account, params['plan'], body),
   ),
   ownRoute(
-    {
-      method: 'POST',
-      path: 'plans/cancel',
-      summary: 'Let the plans of the account end with what is paid, without a reminder',
-    },
+    'POST plans/cancel',
+    { summary: 'Let the plans of the account end with what is paid, without a reminder' },
     async ({ parts, account }) => {
       await parts.plans.cancel(account.id)
       return { data: await ownPlans(parts, account.id) }
@@ -160,14 +157,12 @@ const grantBody = z.strictObject({
 })
 
 export const adminPlanRoutes: readonly AdminRoute[] = [
+  adminRoute('GET plans', { id: 'listPlans', summary: 'List the plans that are sold' }, ({ parts }) => ({
+    data: parts.plans.sold.map((plan) => planView(parts, plan)),
+  })),
   adminRoute(
-    { method: 'GET', path: 'plans', id: 'listPlans', summary: 'List the plans that are sold' },
-    ({ parts }) => ({ data: parts.plans.sold.map((plan) => planView(parts, plan)) }),
-  ),
-  adminRoute(
+    'GET plans/subscribers',
     {
-      method: 'GET',
-      path: 'plans/subscribers',
       id: 'listSubscribers',
       summary: 'List the periods of plans that run or are paid for, the last to begin first',
       query: subscriberParameters,
@@ -186,9 +181,8 @@ export const adminPlanRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'POST plans/:plan/grants',
     {
-      method: 'POST',
-      path: 'plans/:plan/grants',
       id: 'grantPlan',
       summary: 'Grant an account a period of a plan without a payment',
       description:

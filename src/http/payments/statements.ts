@@ -31,11 +31,8 @@ type StatementParts = Pick<HttpParts, 'statements' | 'ledger' | 'paymentStore' |
 
 export const statementRoutes: readonly ConsoleRoute[] = [
   ownRoute(
-    {
-      method: 'GET',
-      path: 'credits/statements/:month',
-      summary: 'The statement of a month, such as 2026-11',
-    },
+    'GET credits/statements/:month',
+    { summary: 'The statement of a month, such as 2026-11' },
     async ({ parts, account, params, request }) => {
       const month = askedMonth(params)
       return {
@@ -44,20 +41,16 @@ export const statementRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
-    {
-      method: 'GET',
-      path: 'credits/statements/:month/entries.csv',
-      summary: 'Every entry of a month, the newest first, as a file',
-    },
+    'GET credits/statements/:month/entries.csv',
+    { summary: 'Every entry of a month, the newest first, as a file' },
     ({ parts, account, params, request }) => entriesFile(parts, request, account, askedMonth(params)),
   ),
 ]
 
 export const adminStatementRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET accounts/:account/statements/:month',
     {
-      method: 'GET',
-      path: 'accounts/:account/statements/:month',
       id: 'getStatement',
       summary: 'Get the statement of an account for a month, such as 2026-11',
       description:
@@ -74,9 +67,8 @@ export const adminStatementRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET accounts/:account/statements/:month/entries.csv',
     {
-      method: 'GET',
-      path: 'accounts/:account/statements/:month/entries.csv',
       id: 'getStatementEntries',
       summary: 'Get every entry of an account in a month, the newest first, as a file',
     },
@@ -190,9 +182,8 @@ const mostRows = 1_000
 
 export const groupStatementRoutes: readonly AdminRoute[] = [
   adminRoute(
+    'GET groups/:group/statements/:month',
     {
-      method: 'GET',
-      path: 'groups/:group/statements/:month',
       id: 'getGroupStatement',
       summary: 'Get the statement of a group for a month, such as 2026-11',
       description:
@@ -205,9 +196,8 @@ export const groupStatementRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET groups/:group/statements/:month/spending.csv',
     {
-      method: 'GET',
-      path: 'groups/:group/statements/:month/spending.csv',
       id: 'getGroupSpending',
       summary: 'Get what was spent in a group in a month as a file, by day and person',
     },
@@ -219,9 +209,8 @@ export const groupStatementRoutes: readonly AdminRoute[] = [
     },
   ),
   adminRoute(
+    'GET groups/:group/statements/:month/entries.csv',
     {
-      method: 'GET',
-      path: 'groups/:group/statements/:month/entries.csv',
       id: 'getGroupStatementEntries',
       summary: 'Get every entry of the credit of a group in a month, the newest first, as a file',
     },

@@ -72,12 +72,12 @@ const pageParameters = z.strictObject({
 })
 
 export const topUpRoutes: readonly ConsoleRoute[] = [
+  ownRoute('GET top-up-terms', { summary: 'What a top-up costs, and who takes the money' }, ({ parts }) => ({
+    data: terms(parts),
+  })),
   ownRoute(
-    { method: 'GET', path: 'top-up-terms', summary: 'What a top-up costs, and who takes the money' },
-    ({ parts }) => ({ data: terms(parts) }),
-  ),
-  ownRoute(
-    { method: 'GET', path: 'top-ups', summary: 'The latest top-ups, the newest first' },
+    'GET top-ups',
+    { summary: 'The latest top-ups, the newest first' },
     async ({ parts, account, request }) => {
       const { cursor = null, limit } = queryOf(pageParameters, request)
       const topUps = await parts.paymentStore.listTopUps(account.id, limit, cursor)
@@ -86,9 +86,8 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
     },
   ),
   ownRoute(
+    'POST top-ups',
     {
-      method: 'POST',
-      path: 'top-ups',
       summary: 'Open a top-up, and the page that it is paid on',
       status: 201,
       body: topUpBody,
@@ -98,22 +97,14 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       whileOpen(parts, request, () => openTopUp(parts, account, body, request.headers)),
   ),
   ownRoute(
-    {
-      method: 'GET',
-      path: 'top-ups/:id',
-      summary: 'A top-up as its processor has it',
-      errors: ['not_found'],
-    },
+    'GET top-ups/:id',
+    { summary: 'A top-up as its processor has it', errors: ['not_found'] },
     async ({ parts, account, params, request }) =>
       viewOf(await whileOpen(parts, request, () => parts.payments.look(account.id, params['id'] ?? ''))),
   ),
   ownRoute(
-    {
-      method: 'GET',
-      path: 'top-ups/:id/receipt',
-      summary: 'The payment receipt of a top-up that was credited',
-      errors: ['not_found'],
-    },
+    'GET top-ups/:id/receipt',
+    { summary: 'The payment receipt of a top-up that was credited', errors: ['not_found'] },
     async ({ parts, account, params }): Promise<PaymentReceiptView> => {
       const topUp = await parts.paymentStore.findTopUp(params['id'] ?? '')
       if (topUp?.account !== account.id || topUp.receipt === null)
@@ -231,9 +222,8 @@ export const redeemVoucher: Route = {
 
 export const voucherRoutes: readonly ConsoleRoute[] = [
   ownRoute(
+    'POST vouchers/redeem',
     {
-      method: 'POST',
-      path: 'vouchers/redeem',
       summary: 'Turn a voucher into purchased credit',
       body: voucherBody,
       errors: ['voucher_invalid', 'voucher_used'],
