@@ -235,12 +235,17 @@ function limitedChoice(choice: ToolChoice | undefined, tools: WireNames): ToolCh
   }
 }
 
+/** A protocol whose names may be too long; some lower a request in steps alone. */
+type Unlimited<Quirks> = Omit<Outbound<Quirks>, 'lower' | 'lowerSteps'> & {
+  lower(request: ChatRequest, target: Target<Quirks>): LoweredRequest | Steps<LoweredRequest>
+}
+
 /**
  * The protocol with its limits kept: names of tools and ids of calls that its providers would refuse are changed in
  * what it lowers, and what it reads has the client's own. `limitsFor`: those of one provider, where they differ.
  */
 export function withinLimits<Quirks>(
-  outbound: Outbound<Quirks>,
+  outbound: Unlimited<Quirks>,
   limitsFor: (target: Target<Quirks>, usual: WireLimits) => WireLimits = (_, usual) => usual,
 ): Outbound<Quirks> {
   function* lowerSteps(request: ChatRequest, target: Target<Quirks>): Steps<LoweredRequest> {
@@ -271,11 +276,11 @@ export function withinLimits<Quirks>(
 }
 
 function* inSteps<Quirks>(
-  outbound: Outbound<Quirks>,
+  outbound: Unlimited<Quirks>,
   request: ChatRequest,
   target: Target<Quirks>,
 ): Steps<LoweredRequest> {
-  const made = outbound.lowerSteps?.(request, target) ?? outbound.lower(request, target)
+  const made = outbound.lower(request, target)
   return isSteps(made) ? yield* made : made
 }
 

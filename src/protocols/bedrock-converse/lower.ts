@@ -11,7 +11,7 @@ import type {
   Message,
   ReasoningDetail,
 } from '../../conversation/request.ts'
-import { atOnce, type Steps } from '../../json/json.ts'
+import type { Steps } from '../../json/json.ts'
 import {
   answeredCallId,
   type BlockWriter,
@@ -99,12 +99,7 @@ const modelFields = new Set([
  * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, logprobs and media that
  * Bedrock cannot take, `invalid_request` for a conversation it would refuse. What is dropped is named in `warnings`.
  */
-export function lower(request: ChatRequest, target: Target<BedrockQuirks>): LoweredRequest {
-  return atOnce(lowerSteps(request, target))
-}
-
-/** The same in steps. */
-export function* lowerSteps(request: ChatRequest, target: Target<BedrockQuirks>): Steps<LoweredRequest> {
+export function* lower(request: ChatRequest, target: Target<BedrockQuirks>): Steps<LoweredRequest> {
   const { sampling } = request
   refuse({
     n: (sampling.n ?? 1) > 1,

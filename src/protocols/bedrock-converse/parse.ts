@@ -18,7 +18,7 @@ import type { Frame } from '../framing/sse.ts'
 import { entryOf, isObject, parseJson } from '../lenient.ts'
 import { withinLimits } from '../names.ts'
 import type { Outbound, StreamParser } from '../protocol.ts'
-import { type BedrockQuirks, defaultQuirks, familyOf, isClaude, lower, lowerSteps } from './lower.ts'
+import { type BedrockQuirks, defaultQuirks, familyOf, isClaude, lower } from './lower.ts'
 
 // ---- the answer on the wire ------------------------------------------------------------------------------
 // Lenient: a missing or invalid field must not lose the rest of the answer. Built when they are first needed.
@@ -384,7 +384,6 @@ export const outbound: Outbound<BedrockQuirks> = withinLimits<BedrockQuirks>({
   defaultQuirks,
   inlinesUrls: true,
   lower,
-  lowerSteps,
   prefill: ({ model }) => prefillOfClaude(model),
   whole: (body, target) => parseWhole(body, target.model),
   parser: (target) => parserOf(target.model),

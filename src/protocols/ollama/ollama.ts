@@ -6,6 +6,7 @@ import type { ChatEvent, Fault, FaultKind, FinishReason } from '../../conversati
 import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../conversation/request.ts'
 import { counter as usageCounter, disjoint } from '../../conversation/usage.ts'
 import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
+import type { Frame } from '../framing/sse.ts'
 import { entryOf, isObject, nonEmpty, parseAnswer, parseJson } from '../lenient.ts'
 import {
   allowedFunctions,
@@ -32,10 +33,10 @@ import {
   warnOfUnknown,
   withoutUndefined,
 } from '../lowering.ts'
-import { withinLimits } from '../names.ts'
+import { callIdOf, withinLimits } from '../names.ts'
 import { embeddings } from '../embeddings/openai.ts'
-import type { Outbound, StreamParser, Target } from '../protocol.ts'
-import { stateParser } from '../event-parser.ts'
+import type { Outbound, Target } from '../protocol.ts'
+import { EventParser } from '../event-parser.ts'
 
 /** Settings for an Ollama server. */
 export interface OllamaQuirks {
@@ -303,95 +304,69 @@ function thinkOf(
   return { think: leveled ? (threeEfforts[reasoning.effort ?? ''] ?? true) : true }
 }
 
-// Parses Ollama's answers: a state machine over lines; a whole answer is a stream of one line.
-
-interface OllamaState {
-  readonly ended: boolean
-  readonly started: boolean
-  /** Calls without an id get one derived from this; different for every answer. */
-  readonly answer: string
-  /** The ids of the calls so far, in order. Mutated while the stream runs. */
-  readonly calls: Set<string>
-}
-
-type Step = readonly [OllamaState, readonly ChatEvent[]]
-
-/** Parses the stream of one answer. A stream without its `done` line ends in an error of kind `cut`. */
-function streamParser(): StreamParser {
-  return stateParser(
-    initial(),
-    (state, frame) => (state.ended ? [state, []] : stepValue(state, parseAnswer(frame.data))),
-    (state) => (state.ended ? [] : [errorEvent(fault('cut', 'the stream ended before its last line'))]),
-  )
-}
+// Parses Ollama's answers, line by line; a whole answer is a stream of one line.
 
 function parseWhole(body: unknown): readonly ChatEvent[] {
-  const [state, events] = stepValue(initial(), body)
-  if (state.ended) return events
-  return [...events, errorEvent(fault('broken', 'the answer is not done'))]
+  return new OllamaParser().readAll([body])
 }
 
-function initial(): OllamaState {
-  const answer = crypto.randomUUID().replaceAll('-', '').slice(0, 16)
-  return { ended: false, started: false, answer, calls: new Set() }
-}
+/** A stream without its `done` line ends in an error of kind `cut`. */
+class OllamaParser extends EventParser<unknown> {
+  /** Calls without an id get one derived from this; different for every answer. */
+  readonly #answer = crypto.randomUUID().replaceAll('-', '').slice(0, 16)
+  /** The ids of the calls so far. */
+  readonly #calls = new Set<string>()
+  #hasStarted = false
 
-function stepValue(state: OllamaState, value: unknown): Step {
-  const failure = faultIn(value)
-  if (failure !== undefined) return [{ ...state, ended: true }, [errorEvent(failure)]]
-  const line = readLine(value)
-  if (line === undefined || (!line.message && line.done !== true)) {
-    const error = fault('broken', 'a line of the answer is not one of this protocol')
-    return [{ ...state, ended: true }, [errorEvent(error)]]
+  constructor() {
+    super({ lastEvent: 'its last line' })
   }
-  return stepLine(state, line)
-}
 
-function stepLine(before: OllamaState, line: WireLine): Step {
-  const { message } = line
-  const events: ChatEvent[] = before.started
-    ? []
-    : [{ kind: 'message-start', id: undefined, model: line.model ?? undefined }]
-  if (message?.thinking) {
-    const detail = { type: 'reasoning.text', format: null, index: 0, text: message.thinking } as const
-    events.push({ kind: 'reasoning-delta', choice: 0, detail })
+  protected override readFrame({ data }: Frame): void {
+    this.read(parseAnswer(data))
   }
-  if (message?.content) events.push({ kind: 'text-delta', choice: 0, text: message.content })
-  if (line.logprobs && line.logprobs.length > 0) {
-    events.push({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
-  }
-  for (const call of message?.tool_calls ?? []) {
-    const id = idOf(call, before)
-    events.push(...callEvents(call, before.calls.size, id))
-    before.calls.add(id)
-  }
-  const state = before.started ? before : { ...before, started: true }
-  return line.done === true ? finish(state, line, events) : [state, events]
-}
 
-/** Calls are not split, and their arguments are an object; older versions give them no id. */
-function callEvents(call: WireCall, number: number, id: string): ChatEvent[] {
-  const given = call.function.arguments
-  const json = isObject(given)
-    ? JSON.stringify(given)
-    : typeof given === 'string' && given !== ''
-      ? given
-      : '{}'
-  return [
-    {
-      kind: 'tool-call-start',
-      choice: 0,
-      call: number,
-      id,
-      name: call.function.name,
-      thoughtSignature: undefined,
-    },
-    { kind: 'tool-call-delta', choice: 0, call: number, arguments: json },
-  ]
-}
+  protected override read(value: unknown): void {
+    const failure = faultIn(value)
+    if (failure !== undefined) return this.finish(errorEvent(failure))
+    const line = readLine(value)
+    if (line === undefined || (!line.message && line.done !== true))
+      return this.fail('a line of the answer is not one of this protocol')
+    const { message } = line
+    if (!this.#hasStarted) this.emit({ kind: 'message-start', id: undefined, model: line.model ?? undefined })
+    this.#hasStarted = true
+    if (message?.thinking) {
+      const detail = { type: 'reasoning.text', format: null, index: 0, text: message.thinking } as const
+      this.emit({ kind: 'reasoning-delta', choice: 0, detail })
+    }
+    this.addText(message?.content ?? '')
+    if (line.logprobs && line.logprobs.length > 0)
+      this.emit({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
+    for (const called of message?.tool_calls ?? []) this.#addCall(called)
+    if (line.done === true) this.#end(line)
+  }
 
-function idOf(call: WireCall, { answer, calls }: OllamaState): string {
-  return call.id && !calls.has(call.id) ? call.id : `call_${answer}_${calls.size}`
+  /** Calls are not split, and their arguments are an object; older versions give them no id. */
+  #addCall({ id: given, function: { name, arguments: args } }: WireCall): void {
+    const call = this.#calls.size
+    const id = callIdOf(given ?? undefined, this.#calls, () => `call_${this.#answer}_${call}`)
+    const json = isObject(args) ? JSON.stringify(args) : (nonEmpty(args) ?? '{}')
+    this.emit({ kind: 'tool-call-start', choice: 0, call, id, name, thoughtSignature: undefined })
+    this.emit({ kind: 'tool-call-delta', choice: 0, call, arguments: json })
+  }
+
+  #end(line: WireLine): void {
+    const native = line.done_reason ?? 'stop'
+    // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
+    const reason = this.#calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'other')
+    const usage = disjoint({
+      prompt: usageCounter(line.prompt_eval_count),
+      completion: usageCounter(line.eval_count),
+    })
+    if (line.eval_count != null || line.prompt_eval_count != null) this.emit({ kind: 'usage', usage })
+    this.emit({ kind: 'choice-finish', choice: 0, reason, native })
+    this.finish()
+  }
 }
 
 function logprobOf(entry: Readonly<Record<string, unknown>>): Json {
@@ -405,26 +380,6 @@ function logprobOf(entry: Readonly<Record<string, unknown>>): Json {
 }
 
 const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 'length' }
-
-function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
-  const native = line.done_reason ?? 'stop'
-  // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
-  const reason = state.calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'other')
-  const counted = line.eval_count != null || line.prompt_eval_count != null
-  const usage = disjoint({
-    prompt: usageCounter(line.prompt_eval_count),
-    completion: usageCounter(line.eval_count),
-  })
-  return [
-    { ...state, ended: true },
-    [
-      ...events,
-      ...(counted ? [{ kind: 'usage', usage } as const] : []),
-      { kind: 'choice-finish', choice: 0, reason, native },
-      { kind: 'finish' },
-    ],
-  ]
-}
 
 // Classifies Ollama's errors: `{"error": "message"}` on error statuses and as a line of a started stream.
 
@@ -480,7 +435,7 @@ export const outbound: Outbound<OllamaQuirks> = withinLimits<OllamaQuirks>({
   textResults: true,
   lower,
   whole: parseWhole,
-  parser: streamParser,
+  parser: () => new OllamaParser(),
   fault: faultOf,
   ignores: () => [],
   // Ollama servers also serve OpenAI's embeddings, at that path.

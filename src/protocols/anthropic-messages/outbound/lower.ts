@@ -14,7 +14,7 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { atOnce, type Steps } from '../../../json/json.ts'
+import type { Steps } from '../../../json/json.ts'
 import {
   answeredCallId,
   type BlockWriter,
@@ -72,12 +72,7 @@ import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
  * does not accept, `invalid_request` for a conversation that the API would refuse. `warnings` name what was dropped or
  * changed.
  */
-export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): LoweredRequest {
-  return atOnce(lowerSteps(request, target))
-}
-
-/** The same in steps. */
-export function* lowerSteps(request: ChatRequest, target: Target<AnthropicQuirks>): Steps<LoweredRequest> {
+export function* lower(request: ChatRequest, target: Target<AnthropicQuirks>): Steps<LoweredRequest> {
   const { rest, sampling } = request
   refuse({
     n: (sampling.n ?? 1) > 1,

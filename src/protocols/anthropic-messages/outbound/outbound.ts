@@ -24,7 +24,7 @@ import type {
 } from '../../protocol.ts'
 import { costFields, EventEncoder, frameOf } from '../inbound/inbound.ts'
 import { gatewayFields } from '../inbound/schema.ts'
-import { betaHeader, kindOfField, lostItsThinking, lower, lowerSteps } from './lower.ts'
+import { betaHeader, kindOfField, lostItsThinking, lower } from './lower.ts'
 import {
   faultOf,
   keptCounters,
@@ -304,7 +304,6 @@ export const outbound: Outbound<AnthropicQuirks> = withinLimits<AnthropicQuirks>
   inlinesUrls: true,
   readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
   lower,
-  lowerSteps,
   ownSearch,
   prefill: ({ model, quirks }) => prefillOfClaude(model, quirks.traits),
   whole: parseWhole,

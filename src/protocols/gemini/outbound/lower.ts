@@ -16,7 +16,7 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { atOnce, type Steps } from '../../../json/json.ts'
+import type { Steps } from '../../../json/json.ts'
 import { rootObjectOf } from '../../claude/tools.ts'
 import { entryOf, isObject, parseToolJson, present, withMissing } from '../../lenient.ts'
 import {
@@ -48,12 +48,7 @@ import {
 } from '../wire-words.ts'
 import { type GeminiQuirks, type ThinkingLevel, type Traits, traitsFor, traitsOf } from './quirks.ts'
 
-export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
-  return atOnce(lowerSteps(asked, target))
-}
-
-/** The same in steps. */
-export function* lowerSteps(asked: ChatRequest, target: Target<GeminiQuirks>): Steps<LoweredRequest> {
+export function* lower(asked: ChatRequest, target: Target<GeminiQuirks>): Steps<LoweredRequest> {
   const warnings: Warning[] = []
   const traits = traitsFor(target)
   const { quirks, rememberedSignature } = target

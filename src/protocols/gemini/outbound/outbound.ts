@@ -14,7 +14,7 @@ import { isObject } from '../../lenient.ts'
 import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.ts'
 import { withinLimits } from '../../names.ts'
 import { faultIn, faultOf, usageOf } from './schema.ts'
-import { lower, lowerSteps, ownSearch, readsUrl } from './lower.ts'
+import { lower, ownSearch, readsUrl } from './lower.ts'
 import { parserOf, wholeAnswer } from './parse.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
 
@@ -80,7 +80,6 @@ export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
   readsGoogleFields: true,
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
-  lowerSteps,
   ownSearch,
   whole: (body, target) => wholeAnswer(body, readingFor(target)),
   parser: (target, choices = 1) => parserOf(readingFor(target), choices),

@@ -4,6 +4,7 @@ import type { Annotation, AudioDelta, ChatEvent, ChatResult, Fault } from '../..
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
+import { TextRuns } from '../../framing/text-template.ts'
 import { isObject, Malformed, nonEmpty, parseJson, type Spoken } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
 import {
@@ -24,8 +25,7 @@ import {
   tierIn,
   usageIn,
 } from '../../openai/usage.ts'
-import type { StreamParser, Target } from '../../protocol.ts'
-import { stateParser } from '../../event-parser.ts'
+import type { StreamParser, Target, Texts } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
 interface StreamState {
@@ -49,13 +49,41 @@ export function streamParser(
   { quirks, document }: Pick<Target<OpenAIChatQuirks>, 'quirks' | 'document'>,
   choices: number,
 ): StreamParser {
-  const malformed = new Malformed(document ? 'document' : 'words')
-  return stateParser(
-    fresh(),
-    (state, frame) => step(state, frame, quirks, malformed),
-    (state) => (state.over ? [] : conclude(state, quirks, choices)),
-    { opening: '"content":"', after: (state) => state },
-  )
+  return new CompletionParser(quirks, choices, new Malformed(document ? 'document' : 'words'))
+}
+
+class CompletionParser implements StreamParser {
+  readonly #quirks: OpenAIChatQuirks
+  readonly #choices: number
+  readonly #malformed: Malformed
+  readonly #runs = new TextRuns()
+  #state = fresh()
+
+  constructor(quirks: OpenAIChatQuirks, choices: number, malformed: Malformed) {
+    this.#quirks = quirks
+    this.#choices = choices
+    this.#malformed = malformed
+  }
+
+  push(frame: Frame): readonly ChatEvent[] {
+    const before = this.#state
+    const [next, events] = step(before, frame, this.#quirks, this.#malformed)
+    this.#state = next
+    const [event] = events
+    // A frame can be the pattern of others if all it did was to add its text.
+    if (next !== before) this.#runs.forget()
+    else if (events.length === 1 && event?.kind === 'text-delta')
+      this.#runs.learn(frame, event.choice, event.text, '"content":"')
+    return events
+  }
+
+  end(): readonly ChatEvent[] {
+    return this.#state.over ? [] : conclude(this.#state, this.#quirks, this.#choices)
+  }
+
+  texts(received: string, at: number): Texts | undefined {
+    return this.#runs.at(received, at)
+  }
 }
 
 /** A whole body as events. Complete JSON has ended, so a missing finish reason is a plain stop. */
@@ -204,8 +232,8 @@ interface ThinkState {
   readonly held: string
 }
 
-/** A piece of the answer: text or reasoning. */
-interface ThinkSplit {
+/** What a further piece of text gives, and the position after it. */
+interface ThinkSplit extends ThinkState {
   readonly reasoning: string
   readonly text: string
 }
@@ -217,11 +245,11 @@ const closing = '</think>'
 const beforeThinking: ThinkState = { phase: 'start', held: '' }
 
 /** Splits a further piece of text. Only a tag at the very start opens reasoning; later ones are text. */
-function splitThinking(state: ThinkState, piece: string): readonly [ThinkState, ThinkSplit] {
-  const text = state.held + piece
-  switch (state.phase) {
+function splitThinking({ phase, held }: ThinkState, piece: string): ThinkSplit {
+  const text = held + piece
+  switch (phase) {
     case 'text':
-      return [state, { reasoning: '', text }]
+      return { phase, held: '', reasoning: '', text }
     case 'start':
       return startThink(text)
     case 'opened':
@@ -233,56 +261,31 @@ function splitThinking(state: ThinkState, piece: string): readonly [ThinkState, 
   }
 }
 
-/** The text still held at the end: an incomplete tag is text. */
-function endThinking(state: ThinkState): ThinkSplit {
-  return state.phase === 'inside' ? { reasoning: state.held, text: '' } : { reasoning: '', text: state.held }
-}
-
-function startThink(text: string): readonly [ThinkState, ThinkSplit] {
+function startThink(text: string): ThinkSplit {
   const visible = text.trimStart()
   if (visible.startsWith(opening)) return openThink(visible.slice(opening.length))
-  if (opening.startsWith(visible))
-    return [
-      { phase: 'start', held: text },
-      { reasoning: '', text: '' },
-    ]
-  return [
-    { phase: 'text', held: '' },
-    { reasoning: '', text },
-  ]
+  return opening.startsWith(visible)
+    ? { phase: 'start', held: text, reasoning: '', text: '' }
+    : { phase: 'text', held: '', reasoning: '', text }
 }
 
 /** Drops the line break after the opening tag, even if it comes in another piece. */
-function openThink(text: string): readonly [ThinkState, ThinkSplit] {
+function openThink(text: string): ThinkSplit {
   const visible = text.trimStart()
-  return visible === ''
-    ? [
-        { phase: 'opened', held: '' },
-        { reasoning: '', text: '' },
-      ]
-    : inside(visible)
+  return visible === '' ? { phase: 'opened', held: '', reasoning: '', text: '' } : inside(visible)
 }
 
-function inside(text: string): readonly [ThinkState, ThinkSplit] {
+function inside(text: string): ThinkSplit {
   const end = text.indexOf(closing)
-  if (end >= 0) {
-    const [state, rest] = after(text.slice(end + closing.length))
-    return [state, { reasoning: text.slice(0, end), text: rest.text }]
-  }
-  const held = tagPrefixAtEnd(text)
-  return [
-    { phase: 'inside', held: text.slice(text.length - held) },
-    { reasoning: text.slice(0, text.length - held), text: '' },
-  ]
+  if (end >= 0) return { ...after(text.slice(end + closing.length)), reasoning: text.slice(0, end) }
+  const known = text.length - tagPrefixAtEnd(text)
+  return { phase: 'inside', held: text.slice(known), reasoning: text.slice(0, known), text: '' }
 }
 
 /** Drops the blank lines between the closing tag and the answer. */
-function after(text: string): readonly [ThinkState, ThinkSplit] {
+function after(text: string): ThinkSplit {
   const visible = text.trimStart()
-  return [
-    { phase: visible === '' ? 'after' : 'text', held: '' },
-    { reasoning: '', text: visible },
-  ]
+  return { phase: visible === '' ? 'after' : 'text', held: '', reasoning: '', text: visible }
 }
 
 /** The length of a possible beginning of the closing tag at the end of the text. */
@@ -479,9 +482,10 @@ class Taking {
 
   heldThinking(): void {
     if (!this.#context.quirks.thinkTags) return
-    const { reasoning, text } = endThinking(this.state.thinking)
-    this.#plainReasoning(reasoning)
-    this.#visible(text)
+    const { phase, held } = this.state.thinking
+    // An incomplete tag is text.
+    if (phase === 'inside') this.#plainReasoning(held)
+    else this.#visible(held)
   }
 
   #part(part: JsonObject): void {
@@ -492,11 +496,12 @@ class Taking {
   }
 
   #text(text: string): void {
-    if (!this.#context.quirks.thinkTags) return this.#visible(text)
-    const [thinking, split] = splitThinking(this.state.thinking, text)
-    if (thinking !== this.state.thinking) this.state = { ...this.state, thinking }
-    this.#plainReasoning(split.reasoning)
-    this.#visible(split.text)
+    // Most of the text comes when no tag can follow any more.
+    if (!this.#context.quirks.thinkTags || this.state.thinking.phase === 'text') return this.#visible(text)
+    const { reasoning, text: visible, ...thinking } = splitThinking(this.state.thinking, text)
+    this.state = { ...this.state, thinking }
+    this.#plainReasoning(reasoning)
+    this.#visible(visible)
   }
 
   #visible(text: string): void {
@@ -506,7 +511,7 @@ class Taking {
   }
 
   #plainReasoning(text: string): void {
-    if (text !== '') this.#details(plainReasoningDetail(text, this.state.reasoningKeys))
+    if (text !== '') this.#details(reasoningOf({ reasoning: text }, this.state.reasoningKeys))
   }
 
   #details([reasoningKeys, details]: readonly [ReasoningKeys, readonly ReasoningDetail[]]): void {
@@ -646,17 +651,10 @@ function reasoningOf(
     if (detail) add(keyOf(raw, known.length), detail)
   }
   const worded = details.some((detail) => detail.text !== undefined || detail.summary !== undefined)
-  const plain = plainReasoning(delta)
-  if (!worded && plain !== '') add('plain', plainDetail(plain))
+  // Some servers send both names with the same text.
+  const text = nonEmpty(delta.reasoning_content) ?? nonEmpty(delta.reasoning)
+  if (!worded && text !== undefined) add('plain', { type: 'reasoning.text', format: null, text })
   return [known, details]
-}
-
-/** Plain-text reasoning, under its index in this choice. */
-function plainReasoningDetail(
-  text: string,
-  keys: ReasoningKeys,
-): readonly [ReasoningKeys, readonly ReasoningDetail[]] {
-  return reasoningOf({ reasoning: text }, keys)
 }
 
 /** The text of a reasoning part: Mistral's `thinking`, Databricks' `reasoning`. */
@@ -704,15 +702,6 @@ function structuredDetail(raw: JsonObject): Omit<ReasoningDetail, 'index'> | und
     default:
       return undefined
   }
-}
-
-function plainDetail(text: string): Omit<ReasoningDetail, 'index'> {
-  return { type: 'reasoning.text', format: null, text }
-}
-
-/** Some servers send both names with the same text. */
-function plainReasoning(delta: JsonObject): string {
-  return nonEmpty(delta.reasoning_content) ?? nonEmpty(delta.reasoning) ?? ''
 }
 
 // Converts numbered sources, as in Perplexity's answers, to annotations with offsets.
