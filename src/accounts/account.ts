@@ -3,7 +3,7 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Awaitable } from '../async/async.ts'
 import { GatewayError } from '../errors/errors.ts'
-import { leftGroup, type GroupStanding } from './group.ts'
+import { type Changed, leftGroup, type GroupStanding } from './group.ts'
 
 // The form of bearer secrets: `<prefix>-<kind>-<id>-<secret><checksum>`; some forms have no kind.
 
@@ -493,11 +493,17 @@ export interface AccountStore {
   insertKey(key: ApiKey): Awaitable<boolean>
   /**
    * Inserts a key that replaces another: both share one spending limit, including what was spent. False if that one
-   * has a successor already.
+   * has a successor already, or if it was revoked or paused meanwhile, by whoever may.
    */
   insertSuccessor(key: ApiKey, replaces: string): Awaitable<boolean>
-  /** Changes the name and limits of a key; mode and secret stay. */
-  changeKey(key: ApiKey): Awaitable<void>
+  /**
+   * Changes the name and the limits that are named, and nothing else, whoever changes the rest meanwhile. Undefined if there
+   * is no such key.
+   */
+  changeKey(
+    id: string,
+    changes: Partial<KeyLimits & Pick<ApiKey, 'name'>>,
+  ): Awaitable<Changed<ApiKey> | undefined>
   /** When the last call made with a key ended; null if there was none. */
   keyUsedAt(id: string): Awaitable<number | null>
   findKey(id: string): Awaitable<ApiKey | undefined>
@@ -510,6 +516,8 @@ export interface AccountStore {
   revokeKey(id: string, at: number): Awaitable<boolean>
   /** Pauses a key, or with null resumes it; takes effect like a revocation. False if there is no such key. */
   pauseKey(id: string, pause: KeyPause | null): Awaitable<boolean>
+  /** The same for whoever is no operator. False as well for a key that an operator has paused meanwhile: that stays. */
+  pauseOwnKey(id: string, pause: KeyPause | null): Awaitable<boolean>
   /** Changes the expiry of a key, for a rotation with overlap. */
   expireKey(id: string, at: number): Awaitable<boolean>
   /** Sets what the account has each month, picodollars; takes effect like a revocation. */

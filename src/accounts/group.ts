@@ -224,12 +224,21 @@ export interface MemberQuery {
   readonly after?: string | undefined
 }
 
+/** A row as it was found, and as it was written, in one transaction. */
+export interface Changed<Row> {
+  readonly before: Row
+  readonly after: Row
+}
+
 /** Changes are effective at once here, after `heardWithinMs` in every other process. Deleted groups are not found. */
 export interface GroupStore {
   /** Throws GatewayError `invalid_request` for a parent that does not exist or stands too deep. */
   insertGroup(group: Group): Awaitable<void>
-  /** Throws GatewayError `invalid_request` for such a parent, and for one that would stand in the group itself. */
-  changeGroup(group: Group): Awaitable<void>
+  /**
+   * Changes what is named and nothing else, whoever changes the rest meanwhile. Undefined if there is no such group. Throws
+   * GatewayError `invalid_request` for such a parent, and for one that would stand in the group itself.
+   */
+  changeGroup(id: string, changes: Partial<GroupSettings>): Awaitable<Changed<Group> | undefined>
   /** Its members leave it. Throws GatewayError `invalid_request` while other groups stand in it. */
   deleteGroup(id: string, at: number): Awaitable<void>
   findGroup(id: string): Awaitable<Group | undefined>
@@ -241,9 +250,14 @@ export interface GroupStore {
   hasCredit(id: string): Awaitable<boolean>
   /** The group now has credit of its own: the callers that were looked up before do not know. */
   onCredited(id: string): Awaitable<void>
-  /** False if the account is a member already. */
+  /** False if the account is a member already, or if there is no such group. */
   insertMember(member: Member): Awaitable<boolean>
-  changeMember(member: Member): Awaitable<void>
+  /** As for a group. Undefined if the account is no member. */
+  changeMember(
+    group: string,
+    account: string,
+    changes: Partial<Pick<Member, 'role' | 'budget'>>,
+  ): Awaitable<Changed<Member> | undefined>
   /** False if the account is no member. */
   removeMember(group: string, account: string): Awaitable<boolean>
   findMember(group: string, account: string): Awaitable<Member | undefined>

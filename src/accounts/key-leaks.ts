@@ -118,7 +118,7 @@ type Cause = 'leak' | 'networks'
 type Sightings = Pick<SharedSightings, 'see' | 'forgetSeen'>
 
 interface LeakParts {
-  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'pauseKey'>
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'pauseOwnKey'>
   readonly managementKeys: Pick<ManagementKeyStore, 'find' | 'revoke'>
   readonly acts: Pick<ActLog, 'record'>
   /** Tells the webhooks of its account. */
@@ -211,7 +211,7 @@ export class KeyLeaks {
     if (key.paused?.by === 'operator') {
       if (this.#toldOf.has(id)) return
       this.#toldOf.set(id, true)
-    } else await accounts.pauseKey(id, { at: now(), by: cause })
+    } else await accounts.pauseOwnKey(id, { at: now(), by: cause })
     const before = { key: id, name: key.name, paused_by: key.paused?.by ?? null }
     await this.#record('key.freeze', key.account, before, { ...before, paused_by: cause })
     try {

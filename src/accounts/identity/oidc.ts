@@ -271,8 +271,8 @@ export class Oidc {
         if (await groups.insertMember(member))
           await this.#recordMembership('group.add_member', group, null, member)
       } else if (before.role !== role) {
-        await groups.changeMember(member)
-        await this.#recordMembership('group.change_member', group, before, member)
+        const changed = await groups.changeMember(group, account, { role })
+        if (changed) await this.#recordMembership('group.change_member', group, changed.before, changed.after)
       }
     }
   }

@@ -46,8 +46,14 @@ export async function limitKey(context: Context, invocation: Invocation): Promis
   const view = await withStore(context, async (store) => {
     const before = await keyOf(store, invocation.args[0] ?? '')
     const name = invocation.option('name') ?? before.name
-    const changes = { name, ...limitsOf(invocation, before, now) }
-    return keyView(context, store, await acts.changeKey(actingOn(context, store, store), before, changes))
+    const limits = Object.entries(limitsOf(invocation, before, now))
+    const named = limits.filter(([limit, value]) => value !== before[limit as keyof KeyLimits])
+    const changes: Partial<KeyLimits> = Object.fromEntries(named)
+    return keyView(
+      context,
+      store,
+      await acts.changeKey(actingOn(context, store, store), before, { name, ...changes }),
+    )
   })
   print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
 }

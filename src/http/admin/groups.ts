@@ -458,16 +458,17 @@ export async function createGroup(acting: GroupActing, wanted: Partial<GroupSett
   return groupView(acting.parts, group)
 }
 
-/** Throws `invalid_request` for a parent that stands in the group itself. */
+/** Throws `invalid_request` for a parent that stands in the group itself, and `not_found` for a group that is gone. */
 export async function changeGroup(
   acting: GroupActing,
-  before: Group,
+  { id }: Pick<Group, 'id'>,
   changes: Partial<GroupSettings>,
 ): Promise<GroupView> {
-  const group = { ...before, ...changes }
-  await acting.parts.groups.changeGroup(group)
-  await recordAct(acting, 'group.change', group.id, groupRow(before), groupRow(group))
-  return groupView(acting.parts, group)
+  const changed = await acting.parts.groups.changeGroup(id, changes)
+  if (!changed) throw new GatewayError('not_found')
+  const { before, after } = changed
+  await recordAct(acting, 'group.change', id, groupRow(before), groupRow(after))
+  return groupView(acting.parts, after)
 }
 
 /** Throws `invalid_request` while other groups stand in it. */
@@ -477,7 +478,7 @@ export async function deleteGroup(acting: GroupActing, id: string): Promise<void
   await recordAct(acting, 'group.delete', id, null, null)
 }
 
-/** Adds a member, or changes the one that is there. */
+/** Adds a member, or changes the one that is there. Throws `not_found` for a group that is gone. */
 export async function addMember(
   acting: GroupActing,
   group: Group,
@@ -493,22 +494,23 @@ export async function addMember(
     joinedAt: now(),
     ...wanted,
   }
-  if (!(await groups.insertMember(member)))
-    return changeMember(acting, group, (await groups.findMember(group.id, account))!, wanted)
+  if (!(await groups.insertMember(member))) return changeMember(acting, group, member, wanted)
   await recordAct(acting, 'group.add_member', group.id, null, memberRow(member))
   return memberView(acting.parts, group, member)
 }
 
+/** Throws `not_found` for who is no member any more. */
 export async function changeMember(
   acting: GroupActing,
   group: Group,
-  before: Member,
+  { account }: Pick<Member, 'account'>,
   changes: MemberChanges,
 ): Promise<MemberView> {
-  const member = { ...before, ...changes }
-  await acting.parts.groups.changeMember(member)
-  await recordAct(acting, 'group.change_member', group.id, memberRow(before), memberRow(member))
-  return memberView(acting.parts, group, member)
+  const changed = await acting.parts.groups.changeMember(group.id, account, changes)
+  if (!changed) throw new GatewayError('not_found')
+  const { before, after } = changed
+  await recordAct(acting, 'group.change_member', group.id, memberRow(before), memberRow(after))
+  return memberView(acting.parts, group, after)
 }
 
 export async function removeMember(acting: GroupActing, { id }: Group, account: string): Promise<void> {

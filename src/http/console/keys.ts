@@ -201,9 +201,10 @@ export async function changeKey(
 ): Promise<ApiKey> {
   const { accounts, now } = acting.parts
   requireAlive(key, now())
-  const after = { ...key, ...changes }
-  await accounts.changeKey(after)
-  await recordAct(acting, 'key.change', key.account, keyRow(key, now()), keyRow(after, now()))
+  const changed = await accounts.changeKey(key.id, changes)
+  if (!changed) throw new GatewayError('not_found')
+  const { before, after } = changed
+  await recordAct(acting, 'key.change', key.account, keyRow(before, now()), keyRow(after, now()))
   return after
 }
 
@@ -229,15 +230,19 @@ export async function pauseKey(acting: KeyActing, key: ApiKey): Promise<ApiKey> 
 /** Resumes a paused key at once. Throws `invalid_request` to an owner whose key an operator has paused. */
 export async function resumeKey(acting: KeyActing, key: ApiKey): Promise<ApiKey> {
   if (key.paused === null) return key
-  if (acting.operator === null && key.paused.by === 'operator')
-    throw invalid('An operator has paused this key: ask for it to be resumed.')
+  if (acting.operator === null && key.paused.by === 'operator') throw pausedByOperator()
   return setPause(acting, key, null)
+}
+
+function pausedByOperator(): GatewayError {
+  return invalid('An operator has paused this key: ask for it to be resumed.')
 }
 
 async function setPause(acting: KeyActing, key: ApiKey, pause: KeyPause | null): Promise<ApiKey> {
   const { accounts, now } = acting.parts
   requireAlive(key, now())
-  await accounts.pauseKey(key.id, pause)
+  if (acting.operator !== null) await accounts.pauseKey(key.id, pause)
+  else if (!(await accounts.pauseOwnKey(key.id, pause))) throw pausedByOperator()
   const named = { key: key.id, name: key.name }
   const rowOf = ({ paused }: Pick<ApiKey, 'paused'>) => ({ ...named, paused_by: paused?.by ?? null })
   const what = pause === null ? 'key.resume' : 'key.pause'
@@ -248,17 +253,24 @@ async function setPause(acting: KeyActing, key: ApiKey, pause: KeyPause | null):
 /** Replaces a key that works, which ends after the overlap, or one that is frozen, which ends at once. Throws `invalid_request` and `key_replaced`. */
 export async function rotateKey(acting: KeyActing, old: ApiKey, overlapMs: number) {
   const { accounts, now } = acting.parts
-  requireAlive(old, now())
-  // Its successor would work at once.
-  if (old.paused !== null && !isFrozen(old))
-    throw invalid('The key is paused: resume it before you replace it.')
+  requireReplaceable(old, now())
   const rotated = await replaceKey(accounts, old, isFrozen(old) ? 0 : overlapMs, now())
-  if (!rotated) throw new GatewayError('key_replaced')
+  if (!rotated) {
+    requireReplaceable((await accounts.findKey(old.id)) ?? old, now())
+    throw new GatewayError('key_replaced')
+  }
   const { issued, ends } = rotated
   const replaced = { replaces: old.id, replaced_works_until: iso(ends) }
   const after = { key: issued.key.id, ...replaced }
   await recordAct(acting, 'key.rotate', old.account, { key: old.id, name: old.name }, after)
   return { issued, replaced }
+}
+
+/** Throws `invalid_request` for a key that has ended, or is paused: its successor would work at once. */
+function requireReplaceable(key: ApiKey, now: number): void {
+  requireAlive(key, now)
+  if (key.paused !== null && !isFrozen(key))
+    throw invalid('The key is paused: resume it before you replace it.')
 }
 
 /** Throws `invalid_request` for a key that has ended. */

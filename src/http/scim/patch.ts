@@ -100,8 +100,13 @@ export interface AttributePath {
 
 const pathForm = /^(?:(urn:.+):)?([\w$-]+)(?:\[(.+)\])?(?:\.([\w$-]+))?$/
 
+/** Of a path, characters: the longest of the schemas have about a hundred. */
+const longestPath = 512
+
 /** Throws ScimFault `invalidPath`. */
 export function readPath(text: string): AttributePath {
+  if (text.length > longestPath)
+    throw new ScimFault(400, `A path has at most ${longestPath} characters.`, 'invalidPath')
   const path = nameIn(text.trim())
   // An extension as a whole.
   if (/^urn:.+:\d\.\d:\w+$/.test(path))

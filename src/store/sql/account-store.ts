@@ -7,6 +7,7 @@ import {
   type AccountCount,
   type AccountStore,
   type ApiKey,
+  type KeyLimits,
   type KeyPage,
   type KeyPause,
   type KeyQuery,
@@ -14,7 +15,7 @@ import {
   type NewAccount,
   type Session,
 } from '../../accounts/account.ts'
-import type { GroupStanding } from '../../accounts/group.ts'
+import type { Changed, GroupStanding } from '../../accounts/group.ts'
 import { atMost, type Awaitable } from '../../async/async.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { Row } from '../schema.ts'
@@ -165,23 +166,33 @@ export class SqlAccounts implements AccountStore {
     )
   }
 
-  async changeKey(key: ApiKey): Promise<void> {
-    const { name, expiresAt, spendLimit, limitWindow, allowedModels, networks, cacheTtl, id } = key
-    await this.#change(
-      this.#keys,
-      id,
-      keys.change,
-      name,
-      expiresAt,
-      spendLimit,
-      limitWindow,
-      jsonOrNull(allowedModels),
-      key.requestsPerMinute,
-      key.tokensPerMinute,
-      jsonOrNull(networks),
-      cacheTtl,
-      id,
-    )
+  async changeKey(
+    id: string,
+    changes: Partial<KeyLimits & Pick<ApiKey, 'name'>>,
+  ): Promise<Changed<ApiKey> | undefined> {
+    try {
+      return await this.#tables.together(function* () {
+        const row = yield* keys.byId.first(id)
+        if (row === undefined) return undefined
+        const before = keyOf(row)
+        const after: ApiKey = { ...before, ...changes }
+        yield* keys.change.run(
+          after.name,
+          after.expiresAt,
+          after.spendLimit,
+          after.limitWindow,
+          jsonOrNull(after.allowedModels),
+          after.requestsPerMinute,
+          after.tokensPerMinute,
+          jsonOrNull(after.networks),
+          after.cacheTtl,
+          id,
+        )
+        return { before, after }
+      })
+    } finally {
+      this.#drop(this.#keys, id)
+    }
   }
 
   keyUsedAt(id: string): Awaitable<number | null> {
@@ -245,6 +256,10 @@ export class SqlAccounts implements AccountStore {
 
   pauseKey(id: string, pause: KeyPause | null): Promise<boolean> {
     return this.#change(this.#keys, id, keys.pause, pause?.at ?? null, pause?.by ?? null, id)
+  }
+
+  pauseOwnKey(id: string, pause: KeyPause | null): Promise<boolean> {
+    return this.#change(this.#keys, id, keys.pauseOwn, pause?.at ?? null, pause?.by ?? null, id)
   }
 
   expireKey(id: string, at: number): Promise<boolean> {
@@ -517,8 +532,8 @@ const keys = {
   insertSuccessor: sql(
     `INSERT INTO api_key (${keyColumns}, lineage)
      SELECT ${keyColumns.replace(/\w+/g, '?')}, coalesce(old.lineage, old.id) FROM api_key AS old
-     WHERE old.id = ? AND NOT EXISTS
-     (SELECT 1 FROM api_key WHERE lineage = coalesce(old.lineage, old.id) AND rowid > old.rowid)`,
+     WHERE old.id = ? AND old.revoked_at IS NULL AND coalesce(old.paused_by, 'leak') NOT IN ('owner', 'operator')
+     AND NOT EXISTS (SELECT 1 FROM api_key WHERE lineage = coalesce(old.lineage, old.id) AND rowid > old.rowid)`,
   ),
   change: sql(
     `UPDATE api_key SET name = ?, expires_at = ?, spend_limit = ?, limit_window = ?, allowed_models = ?,
@@ -537,6 +552,9 @@ const keys = {
   // A key keeps the time of its first revocation.
   revoke: sql('UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?'),
   pause: sql('UPDATE api_key SET paused_at = ?, paused_by = ? WHERE id = ?'),
+  pauseOwn: sql(
+    "UPDATE api_key SET paused_at = ?, paused_by = ? WHERE id = ? AND (paused_by IS NULL OR paused_by <> 'operator')",
+  ),
   expire: sql('UPDATE api_key SET expires_at = ? WHERE id = ?'),
 }
 

@@ -1,9 +1,11 @@
 // Groups and their members. What calls ask of them is cached with the accounts (account-store.ts).
 
 import {
+  type Changed,
   deepestGroup,
   type Group,
   type GroupQuery,
+  type GroupSettings,
   type GroupStanding,
   type GroupStore,
   type Level,
@@ -35,12 +37,17 @@ export class SqlGroups implements GroupStore {
     })
   }
 
-  changeGroup(group: Group): Promise<void> {
+  changeGroup(id: string, changes: Partial<GroupSettings>): Promise<Changed<Group> | undefined> {
     return this.#write(() =>
       this.#tables.together(function* () {
-        const tree = yield* groups.height.first(group.id)
-        yield* requirePlace(group, Number(tree?.height ?? 1n))
-        yield* groups.change.run(...valuesOf(group), group.id)
+        const row = yield* groups.byId.first(id)
+        if (row?.deleted_at !== null) return undefined
+        const before = groupOf(row)
+        const after: Group = { ...before, ...changes }
+        const tree = yield* groups.height.first(id)
+        yield* requirePlace(after, Number(tree?.height ?? 1n))
+        yield* groups.change.run(...valuesOf(after), id)
+        return { before, after }
       }),
     )
   }
@@ -116,15 +123,24 @@ export class SqlGroups implements GroupStore {
   insertMember({ group, account, role, budget, joinedAt }: Member): Promise<boolean> {
     return this.#write(() =>
       this.#tables.do(function* () {
-        return (yield* members.insert.run(group, account, role, budget, joinedAt)) === 1
+        return (yield* members.insert.run(account, role, budget, joinedAt, group)) === 1
       }),
     )
   }
 
-  changeMember({ group, account, role, budget }: Member): Promise<void> {
+  changeMember(
+    group: string,
+    account: string,
+    changes: Partial<Pick<Member, 'role' | 'budget'>>,
+  ): Promise<Changed<Member> | undefined> {
     return this.#write(() =>
-      this.#tables.do(function* () {
-        yield* members.change.run(role, budget, group, account)
+      this.#tables.together(function* () {
+        const row = yield* members.find.first(group, account)
+        if (row === undefined) return undefined
+        const before = memberOf(row)
+        const after: Member = { ...before, ...changes }
+        yield* members.change.run(after.role, after.budget, group, account)
+        return { before, after }
       }),
     )
   }
@@ -283,7 +299,9 @@ const groups = {
 
 const members = {
   insert: sql(
-    `INSERT INTO group_member (group_id, account, role, budget, joined_at) VALUES (?,?,?,?,?)
+    `INSERT INTO group_member (group_id, account, role, budget, joined_at)
+     SELECT id, CAST(? AS text), CAST(? AS text), CAST(? AS bigint), CAST(? AS bigint) FROM account_group
+     WHERE id = ? AND deleted_at IS NULL
      ON CONFLICT (group_id, account) DO NOTHING`,
   ),
   change: sql('UPDATE group_member SET role = ?, budget = ? WHERE group_id = ? AND account = ?'),

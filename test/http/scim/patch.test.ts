@@ -113,3 +113,9 @@ describe('operations', () => {
     expect(() => patched(anna, { op: 'remove' })).toThrow(expect.objectContaining({ scimType: 'noTarget' }))
   })
 })
+
+test('a path that no schema has is refused before it is read', () => {
+  expect(() => readPath(`urn:${':a['.repeat(1_000_000)}`)).toThrow(
+    expect.objectContaining({ scimType: 'invalidPath' }),
+  )
+})

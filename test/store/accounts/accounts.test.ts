@@ -356,6 +356,41 @@ describeOnBoth('accounts and keys', (open) => {
     expect(await accounts.countAccounts()).toEqual({ accounts: 1, suspended: 0 })
   })
 
+  test('who changes one limit of a key undoes no change of another', async () => {
+    const { accounts } = await open(() => noon)
+    const { id: account } = await accounts.createAccount('anna@example.org')
+    const key = keyFor(account, { spendLimit: usd(9), requestsPerMinute: null })
+    await accounts.insertKey(key)
+    // Both have read the key before.
+    await Promise.all([
+      accounts.changeKey(key.id, { spendLimit: usd(1) }),
+      accounts.changeKey(key.id, { name: 'desk', requestsPerMinute: 60 }),
+    ])
+    const after = { ...key, name: 'desk', spendLimit: usd(1), requestsPerMinute: 60 }
+    expect(await accounts.findKey(key.id)).toEqual(after)
+    expect(await accounts.changeKey('unknown', { name: 'x' })).toBeUndefined()
+  })
+
+  test('who has looked before an operator paused or revoked a key neither resumes nor replaces it', async () => {
+    const { accounts } = await open(() => noon)
+    const { id: account } = await accounts.createAccount('anna@example.org')
+    const [paused, revoked] = [keyFor(account), keyFor(account)]
+    await accounts.insertKey(paused)
+    await accounts.insertKey(revoked)
+    expect(await accounts.pauseOwnKey(paused.id, { at: noon, by: 'owner' })).toBe(true)
+    expect(await accounts.pauseOwnKey(paused.id, null)).toBe(true)
+    const pause = { at: noon, by: 'operator' } as const
+    await accounts.pauseKey(paused.id, pause)
+    expect(await accounts.pauseOwnKey(paused.id, null)).toBe(false)
+    expect(await accounts.pauseOwnKey(paused.id, { at: noon, by: 'leak' })).toBe(false)
+    expect(await accounts.findKey(paused.id)).toMatchObject({ paused: pause })
+    await accounts.revokeKey(revoked.id, noon)
+    for (const { id } of [paused, revoked])
+      expect(await accounts.insertSuccessor(keyFor(account), id)).toBe(false)
+    await accounts.pauseKey(paused.id, { at: noon, by: 'leak' })
+    expect(await accounts.insertSuccessor(keyFor(account), paused.id)).toBe(true)
+  })
+
   test('of twelve who replace one key one does', async () => {
     const { accounts } = await open(() => noon)
     const { id } = await accounts.createAccount('anna@example.org')

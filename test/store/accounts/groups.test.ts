@@ -57,12 +57,10 @@ describeOnBoth('groups', (open) => {
       ] as const)
         await groups.insertGroup(groupOf(id, { parent }))
       for (const parent of ['grp_a', 'grp_b', 'grp_c'])
-        expect(await thrownBy(() => groups.changeGroup(groupOf('grp_a', { parent })))).toEqual(
-          refused('parent'),
-        )
-      await groups.changeGroup(groupOf('grp_c', { parent: null }))
-      await groups.changeGroup(groupOf('grp_a', { parent: 'grp_c' }))
-      expect(await thrownBy(() => groups.changeGroup(groupOf('grp_c', { parent: 'grp_b' })))).toEqual(
+        expect(await thrownBy(() => groups.changeGroup('grp_a', { parent }))).toEqual(refused('parent'))
+      await groups.changeGroup('grp_c', { parent: null })
+      await groups.changeGroup('grp_a', { parent: 'grp_c' })
+      expect(await thrownBy(() => groups.changeGroup('grp_c', { parent: 'grp_b' }))).toEqual(
         refused('parent'),
       )
       expect((await groups.findGroup('grp_a'))?.parent).toBe('grp_c')
@@ -73,7 +71,7 @@ describeOnBoth('groups', (open) => {
       const ids = ['grp_a', 'grp_b', 'grp_c', 'grp_d']
       for (const id of ids) await groups.insertGroup(groupOf(id))
       const moved = await Promise.all(
-        ids.map((id, n) => thrownBy(() => groups.changeGroup(groupOf(id, { parent: ids[(n + 1) % 4]! })))),
+        ids.map((id, n) => thrownBy(() => groups.changeGroup(id, { parent: ids[(n + 1) % 4]! }))),
       )
       const refusals = moved.filter((each) => each !== undefined)
       expect(refusals).toEqual([refused('parent')])
@@ -89,10 +87,10 @@ describeOnBoth('groups', (open) => {
         await thrownBy(() => groups.insertGroup(groupOf('grp_x', { parent: `grp_${deepestGroup}` }))),
       ).toEqual(refused('parent'))
       await groups.insertGroup(groupOf('grp_root'))
-      expect(await thrownBy(() => groups.changeGroup(groupOf('grp_1', { parent: 'grp_root' })))).toEqual(
+      expect(await thrownBy(() => groups.changeGroup('grp_1', { parent: 'grp_root' }))).toEqual(
         refused('parent'),
       )
-      await groups.changeGroup(groupOf('grp_2', { parent: 'grp_root' }))
+      await groups.changeGroup('grp_2', { parent: 'grp_root' })
     })
 
     test('loses a group when nothing stands in it any more, and with it its members', async () => {
@@ -116,6 +114,33 @@ describeOnBoth('groups', (open) => {
     })
   })
 
+  test('who changes one thing of a group or a member undoes no change of another', async () => {
+    const { groups, accounts } = await open(() => noon)
+    const { id } = await accounts.createAccount('anna@example.org')
+    await groups.insertGroup(groupOf('grp_lab', { budget: usd(100) }))
+    await groups.insertMember(memberOf('grp_lab', id))
+    // All of them have read both before: a directory that renames it, and operators.
+    await Promise.all([
+      groups.changeGroup('grp_lab', { budget: usd(5) }),
+      groups.changeGroup('grp_lab', { name: 'Lab' }),
+      groups.changeMember('grp_lab', id, { budget: usd(1) }),
+      groups.changeMember('grp_lab', id, { role: 'admin' }),
+    ])
+    expect(await groups.findGroup('grp_lab')).toMatchObject({ name: 'Lab', budget: usd(5) })
+    expect(await groups.findMember('grp_lab', id)).toMatchObject({ role: 'admin', budget: usd(1) })
+  })
+
+  test('a group that is gone is not changed, and nobody joins it', async () => {
+    const { groups, accounts } = await open(() => noon)
+    const { id } = await accounts.createAccount('anna@example.org')
+    await groups.insertGroup(groupOf('grp_lab'))
+    await groups.deleteGroup('grp_lab', noon)
+    expect(await groups.changeGroup('grp_lab', { name: 'Lab' })).toBeUndefined()
+    expect(await groups.insertMember(memberOf('grp_lab', id))).toBe(false)
+    expect(await groups.changeMember('grp_lab', id, { role: 'admin' })).toBeUndefined()
+    expect(await groups.membershipsOf(id)).toEqual([])
+  })
+
   describe('how a member stands', () => {
     test('with every budget on the way up, its own in place of what each member has', async () => {
       const { groups, accounts } = await open(() => noon)
@@ -135,7 +160,7 @@ describeOnBoth('groups', (open) => {
       ])
       // In the group above alone nobody stands who is a member of the one below.
       expect(await accounts.findStanding('grp_firm', id)).toBeUndefined()
-      await groups.changeMember(memberOf('grp_lab', id))
+      await groups.changeMember('grp_lab', id, { budget: null })
       expect(budgetsOf((await accounts.findStanding('grp_lab', id))!, noon)[0]?.limit).toBe(usd(3))
       await groups.removeMember('grp_lab', id)
       expect(await accounts.findStanding('grp_lab', id)).toBeUndefined()
@@ -178,7 +203,7 @@ describeOnBoth('groups', (open) => {
       const heard = { times: 0 }
       there.whenAccountsChange(() => (heard.times += 1))
       expect(await limit(there)).toBe(usd(1))
-      await here.groups.changeGroup(groupOf('grp_lab', { budget: usd(2) }))
+      await here.groups.changeGroup('grp_lab', { budget: usd(2) })
       heard.times = 0
       const deadline = performance.now() + 1_000
       while (heard.times === 0 && performance.now() < deadline) {
