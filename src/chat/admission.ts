@@ -3,6 +3,7 @@
 import { allows, type Caller, mayUse, payerOf, throughRoute } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Model, Offer, VirtualModel } from '../catalog/row.ts'
+import { fundingOf, type Pool, rulesOf } from '../credits/pool.ts'
 import { remainingIn } from '../credits/wallet.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree, priceOfNothing, testPriceVersion } from '../credits/price.ts'
@@ -47,7 +48,7 @@ export function refusal(
   return undefined
 }
 
-/** Whether a premium model is open: by purchased credit, in a chat also by a plan that names it, or by a subscription. */
+/** Whether a premium model is open: by credit of a pool that opens them, in a chat also by a plan that names it. */
 function isOpen(
   { channel }: Caller,
   model: Pick<Model, 'id'>,
@@ -55,11 +56,13 @@ function isOpen(
   now: number,
   plans: OpenedByPlans,
 ): boolean {
-  if (remainingIn(balance, 'purchased', now) > 0n) return true
-  if (channel !== 'app') return false
-  if (plans.models.length > 0 && allows(plans.models, model.id)) return true
-  const lots = balance.lots.filter(({ id }) => !plans.lots.has(id))
-  return remainingIn({ ...balance, lots }, 'subscription', now) > 0n
+  if (channel === 'app' && plans.models.length > 0 && allows(plans.models, model.id)) return true
+  const credit =
+    plans.lots.size === 0
+      ? balance
+      : { ...balance, lots: balance.lots.filter(({ id }) => !plans.lots.has(id)) }
+  const isLeft = (pool: Pool) => rulesOf(pool).opensPremium && remainingIn(credit, pool, now) > 0n
+  return fundingOf(channel, true).some(isLeft)
 }
 
 const noPlans: OpenedByPlans = { models: [], lots: new Set() }

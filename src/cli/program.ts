@@ -12,6 +12,7 @@ import {
   leaveFilesToOwner,
   visible,
 } from './context.ts'
+import { pools } from '../credits/pool.ts'
 import { eventTypes } from '../notify/events.ts'
 import { accountCommands, groupCommands, keyCommands } from './people-commands.ts'
 
@@ -149,7 +150,7 @@ function creditCommands(weir: Command, io: Io): void {
     .command('grant')
     .description('grant credit to an account')
     .requiredOption('--account <account>', 'id or e-mail address')
-    .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
+    .requiredOption('--pool <pool>', pools.join(', '))
     .requiredOption('--usd <amount>', 'how much, in US dollars')
     .option(
       '--expires <date>',
@@ -188,7 +189,7 @@ function correctionCommands(group: Command, io: Io): void {
     .command('adjust')
     .description('correct a pool: add credit, or take free credit away')
     .requiredOption('--account <account>', 'id or e-mail address')
-    .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
+    .requiredOption('--pool <pool>', pools.join(', '))
     .requiredOption('--usd <amount>', 'how much, in US dollars; negative takes away')
     .requiredOption('--id <id>', 'an id of yours: the same id never adjusts twice')
     .action(run(io, async () => (await import('./commands/credits.ts')).adjustCredit))

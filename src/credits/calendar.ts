@@ -3,7 +3,7 @@
 import { GatewayError } from '../errors/errors.ts'
 import type { GrantCommand, LedgerCommands } from './ledger/ledger.ts'
 import { type Pico, usd } from './money.ts'
-import type { Pool } from './pool.ts'
+import { type Pool, rulesOf } from './pool.ts'
 
 export const dayMs = 86_400_000
 
@@ -98,12 +98,14 @@ export function isWelcome(grant: { readonly pool: string; readonly source: strin
  * For people who grant: whether the time has passed is another question.
  */
 export function lifeFault(pool: Pool, expiresAt: GrantCommand['expiresAt'], now: number): string | undefined {
-  if (pool === 'subscription' && (expiresAt === null || expiresAt === 'never'))
-    return 'Subscription credit needs an expiry: the end of its period.'
-  if (pool !== 'daily' || expiresAt === null) return undefined
+  const { life } = rulesOf(pool)
+  const name = pool[0]!.toUpperCase() + pool.slice(1)
+  if (life === 'named' && (expiresAt === null || expiresAt === 'never'))
+    return `${name} credit needs an expiry: the end of its period.`
+  if (life !== 'day' || expiresAt === null) return undefined
   const lasts = expiresAt === 'never' ? Infinity : expiresAt
   return lasts > startOfDay(now) + dayMs
-    ? 'Daily credit ends with the UTC day at the latest: leave the expiry out.'
+    ? `${name} credit ends with the UTC day at the latest: leave the expiry out.`
     : undefined
 }
 

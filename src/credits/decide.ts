@@ -33,7 +33,7 @@ import type {
   SettleResult,
 } from './ledger/ledger.ts'
 import { formatUsd, larger, largestBalance, largestLot, type Pico, smaller } from './money.ts'
-import type { Pool } from './pool.ts'
+import { type Pool, rulesOf } from './pool.ts'
 import {
   addLot,
   type CallChange,
@@ -572,20 +572,20 @@ function grantedBefore(lot: string): Decision<GrantResult> {
   return { result: { lot, granted: false }, change: null }
 }
 
-/** When a lot expires if the grant does not say: purchased after 12 months, daily at midnight UTC, welcome never. */
+/** When a lot expires; if the grant does not say, by the rules of its pool. */
 function expiryOf(grant: GrantCommand, now: number): number | null {
   const { pool, expiresAt } = grant
   if (typeof expiresAt === 'number') return expiresAt
   const fault = lifeFault(pool, expiresAt, now)
   if (fault !== undefined) throw invalid(fault)
   if (expiresAt === 'never') return null
-  switch (pool) {
-    case 'purchased':
+  switch (rulesOf(pool).life) {
+    case '12 months':
       return twelveMonthsAfter(now)
-    case 'daily':
+    case 'day':
       return startOfDay(now) + dayMs
-    case 'welcome':
-    case 'subscription':
+    case 'endless':
+    case 'named':
       return null
   }
 }

@@ -120,8 +120,8 @@ test('the command line itself loads neither configuration nor database', async (
   const own = loaded.filter((path) => path.includes('/src/'))
   const paths = own.map((path) => path.slice(path.indexOf('/src/')))
   expect(paths).toContain('/src/cli/program.ts')
-  // The names of commands and events, and nothing of what they do.
-  const isNaming = /^\/src\/(cli\/[a-z-]+|notify\/events)\.ts$/
+  // The names of commands, events and pools, and nothing of what they do.
+  const isNaming = /^\/src\/(cli\/[a-z-]+|notify\/events|credits\/pool)\.ts$/
   expect(paths.filter((path) => !isNaming.test(path))).toEqual([])
 })
 

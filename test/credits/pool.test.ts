@@ -1,5 +1,5 @@
-// A pool is added to the list in credits/pool.ts. The compiler names the console's words for it (pages/words.tsx), the
-// Hindi check its texts; what else it needs is named here.
+// A pool is a row of credits/pool.ts. The compiler names the console's words for it (pages/words.tsx), the Hindi check
+// its texts; what else it needs is named here.
 
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
@@ -7,8 +7,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { appOrder } from '../../src/console/pages/words.tsx'
 import { fundingOf, type Pool, pools } from '../../src/credits/pool.ts'
+import { migrations } from '../../drizzle/postgres/migrations.ts'
 import { migrate } from '../../src/store/sqlite/database/sqlite.ts'
 
+const listOf = (check: string | undefined) => check?.split(',')
+const onPostgres = migrations.map(({ sql }) => sql).join('\n')
 const sorted = (list: readonly Pool[]) => list.toSorted()
 
 test('a chat with a flash-class model may spend every pool', () => {
@@ -20,15 +23,18 @@ test('the console shows the pools in the order in which a chat spends them', () 
 })
 
 test.each(['lot', 'wallet'])(
-  'the database takes every pool in %p (bun db:generate makes the migration)',
+  'both databases take every pool in %p (bun db:generate makes the migration)',
   (table) => {
     using database = new Database(':memory:', { safeIntegers: true })
     migrate(database, 0)
     const statement = database.query('SELECT sql FROM sqlite_schema WHERE name = ?').get(table) as {
       readonly sql: string
     }
-    const [, list = ''] = /CHECK\(\s*pool in \(([^)]*)\)/.exec(statement.sql)!
-    expect(list.split(',')).toEqual(pools.map((pool) => `'${pool}'`))
+    const onSqlite = /CHECK\(\s*pool in \(([^)]*)\)/.exec(statement.sql)?.[1]
+    const changes = onPostgres.matchAll(new RegExp(`"${table}_pool" CHECK \\(pool in \\(([^)]*)\\)`, 'g'))
+    const names = pools.map((pool) => `'${pool}'`)
+    expect(listOf(onSqlite)).toEqual(names)
+    expect(listOf([...changes].at(-1)?.[1])).toEqual(names)
   },
 )
 

@@ -14,7 +14,7 @@ import {
   type StatementEntry,
 } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
-import { fundingOf, type Pool, pools } from '../../credits/pool.ts'
+import { fundingOf, type Pool, pools, rulesOf } from '../../credits/pool.ts'
 import { recordAct } from '../../http/console/route.ts'
 import { csvOf, escapeHtml, plural } from '../../text/text.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
@@ -116,7 +116,7 @@ function poolView(pool: Pool, live: readonly LotBalance[]) {
   return {
     type: pool,
     remaining: formatUsd(sum(lots.map((lot) => lot.remaining))),
-    api_spendable: fundingOf('api', false).includes(pool),
+    api_spendable: rulesOf(pool).api,
     lots: lots.map(({ id, remaining, expiresAt }) => ({
       id,
       remaining: formatUsd(remaining),

@@ -6,7 +6,7 @@ import { formatCreditLine, freeIn } from '../../credits/wallet.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
-import { fundingOf, pools } from '../../credits/pool.ts'
+import { fundingOf, pools, rulesOf } from '../../credits/pool.ts'
 import { csvLines } from '../../text/text.ts'
 import { type Notice, noticesOf } from '../../notify/watch.ts'
 import { queryOf } from '../intake/read-body.ts'
@@ -84,8 +84,8 @@ export async function creditView(
         type,
         remaining: formatUsd(sum(lots, 'remaining')),
         held: formatUsd(sum(lots, 'pinned')),
-        api_spendable: type === 'purchased',
-        resets_at: type === 'daily' ? iso(startOfDay(at) + dayMs) : null,
+        api_spendable: rulesOf(type).api,
+        resets_at: rulesOf(type).life === 'day' ? iso(startOfDay(at) + dayMs) : null,
       }
     }),
     lots: living.map((lot) => ({

@@ -15,7 +15,7 @@ import { formatCreditLine, freeIn } from '../../credits/wallet.ts'
 import type { Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
 import { receiptOf } from '../../credits/ledger/receipt.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
-import { fundingOf, pools } from '../../credits/pool.ts'
+import { fundingOf, type Pool, pools, rulesOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import type { RequestQuery, RequestReader } from '../../observe/call-log.ts'
 import { requestIdOf } from '../../protocols/openai-responses/inbound/inbound.ts'
@@ -176,12 +176,12 @@ function noCredit() {
   return { data }
 }
 
-function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
+function describePool(pool: Pool, living: Balance['lots']) {
   const lots = living.filter((lot) => lot.pool === pool)
   return {
     type: pool,
     remaining: formatUsd(sum(lots.map((lot) => lot.remaining))),
-    api_spendable: pool === 'purchased',
+    api_spendable: rulesOf(pool).api,
     lots: lots.map((lot) => ({
       remaining: formatUsd(lot.remaining),
       held: formatUsd(lot.pinned),
