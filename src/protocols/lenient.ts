@@ -110,6 +110,22 @@ export function nonEmpty(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
+/** A string; empty for anything else, which may have no text at all (`{"toString":null}`). */
+export function stringIn(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+/** The objects of a list; none if it is not a list. */
+export function objectsIn(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : []
+}
+
+/** Whether an object has no fields. */
+export function hasNoFields(fields: object): boolean {
+  for (const _ in fields) return false
+  return true
+}
+
 /** What a table holds for a word from outside, which may be `constructor`; undefined where it holds nothing. */
 export function entryOf<T>(table: Readonly<Record<string, T>>, word: string): T | undefined {
   return Object.hasOwn(table, word) ? table[word] : undefined

@@ -1,6 +1,5 @@
 // Parses Bedrock's answers: events of a stream, or a whole answer as the same events.
 
-import { z } from 'zod'
 import type { Annotation, ChatEvent, FinishReason } from '../../conversation/event.ts'
 import {
   count,
@@ -15,118 +14,79 @@ import { ignoredByClaude, prefillOfClaude, reasoningFormat } from '../claude/mod
 import { errorEvent, fault, faultOf, faultOfException } from '../faults.ts'
 import { exceptionIn } from '../framing/decoder.ts'
 import type { Frame } from '../framing/sse.ts'
-import { entryOf, isObject, parseJson } from '../lenient.ts'
+import {
+  anyObject,
+  anything,
+  entryOf,
+  isObject,
+  list,
+  number,
+  object,
+  parseJson,
+  text,
+  type ValueRead,
+} from '../lenient.ts'
 import { withinLimits } from '../names.ts'
 import type { Outbound, StreamParser } from '../protocol.ts'
 import { type BedrockQuirks, defaultQuirks, familyOf, isClaude, lower } from './lower.ts'
 
 // ---- the answer on the wire ------------------------------------------------------------------------------
-// Lenient: a missing or invalid field must not lose the rest of the answer. Built when they are first needed.
 
-const text = z.string().nullish().catch(undefined)
-const tokenCount = z.number().nullish().catch(undefined)
+const usage = object({
+  inputTokens: number,
+  outputTokens: number,
+  totalTokens: number,
+  cacheReadInputTokens: number,
+  cacheWriteInputTokens: number,
+  cacheDetails: list(object({ inputTokens: number, ttl: text })),
+})
+type ConverseUsage = ValueRead<typeof usage>
 
-const usageSchema = () =>
-  z.object({
-    inputTokens: tokenCount,
-    outputTokens: tokenCount,
-    totalTokens: tokenCount,
-    cacheReadInputTokens: tokenCount,
-    cacheWriteInputTokens: tokenCount,
-    cacheDetails: z
-      .array(z.object({ inputTokens: tokenCount, ttl: text }))
-      .nullish()
-      .catch(undefined),
-  })
+/** `type` is `server_tool_use` for what Amazon runs itself. */
+const toolUse = object({ toolUseId: text, name: text, type: text, input: anything })
+const image = object({ format: text, source: object({ bytes: text }) })
 
-/** The tier that the call was served at. */
-const serviceTier = () => z.object({ type: text }).nullish().catch(undefined)
-
-/** What of the model's own answer was asked for. */
-const answerFields = () => z.object({ stop_sequence: text }).nullish().catch(undefined)
-
-type ConverseUsage = z.infer<ReturnType<typeof usageSchema>>
-
-const toolUse = () =>
-  z.object({
-    toolUseId: z.string().catch(''),
-    name: z.string().catch(''),
-    /** `server_tool_use` for what Amazon runs itself. */
-    type: text,
-    input: z.unknown().optional(),
-  })
-
-const image = () => z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) })
-
-const citationSchema = z.lazy(() => z.object({ title: text, source: text, location: z.unknown().optional() }))
-
-const block = () =>
-  z.object({
-    text,
-    toolUse: toolUse().nullish(),
-    image: image().nullish().catch(undefined),
-    reasoningContent: z
-      .object({
-        reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
-        redactedContent: text,
-      })
-      .nullish()
-      .catch(undefined),
-    citationsContent: z
-      .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
-      .nullish()
-      .catch(undefined),
-  })
+/** The tier that the call was served at, and what of the model's own answer was asked for. */
+const endFields = {
+  stopReason: text,
+  additionalModelResponseFields: object({ stop_sequence: text }),
+  usage,
+  serviceTier: object({ type: text }),
+}
 
 /** A block of a whole answer, with one of these fields. */
-const blockSchema = z.lazy(block)
-
-const answerSchema = z.lazy(() =>
-  z.object({
-    output: z.object({ message: z.object({ content: z.array(block()) }) }),
-    stopReason: text,
-    additionalModelResponseFields: answerFields(),
-    usage: usageSchema().nullish().catch(undefined),
-    serviceTier: serviceTier(),
+const block = object({
+  text,
+  toolUse,
+  image,
+  reasoningContent: object({
+    reasoningText: object({ text, signature: text }),
+    redactedContent: text,
   }),
-)
+  citationsContent: object({ content: list(object({ text })), citations: list(anything) }),
+})
 
-const contentBlockIndex = z.number()
+const readAnswer = object({
+  output: object({ message: object({ content: list(block) }) }),
+  ...endFields,
+})
 
-/** Stream events by name; unknown ones are ignored. */
-const eventSchemas = {
-  messageStart: z.object({}),
-  contentBlockStart: z.lazy(() =>
-    z.object({
-      contentBlockIndex,
-      start: z.object({ toolUse: toolUse().optional() }).catch({}),
-    }),
-  ),
-  contentBlockDelta: z.lazy(() =>
-    z.object({
-      contentBlockIndex,
-      delta: z.object({
-        text,
-        toolUse: z.object({ input: text }).optional().catch(undefined),
-        reasoningContent: z
-          .object({ text, signature: text, redactedContent: text })
-          .optional()
-          .catch(undefined),
-        citation: z.unknown().optional(),
-        image: image().optional().catch(undefined),
-      }),
-    }),
-  ),
-  contentBlockStop: z.object({ contentBlockIndex }),
-  messageStop: z.lazy(() =>
-    z.object({ stopReason: z.string(), additionalModelResponseFields: answerFields() }),
-  ),
-  metadata: z.lazy(() =>
-    z.object({ usage: usageSchema().nullish().catch(undefined), serviceTier: serviceTier() }),
-  ),
-} as const
+/** Which of these fields an event has, its name says. */
+const readEvent = object({
+  contentBlockIndex: number,
+  start: object({ toolUse }),
+  delta: object({
+    text,
+    toolUse: object({ input: text }),
+    reasoningContent: object({ text, signature: text, redactedContent: text }),
+    citation: anything,
+    image,
+  }),
+  ...endFields,
+})
+type WireDelta = NonNullable<ValueRead<typeof readEvent>['delta']>
 
-type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']
+const readCitation = object({ title: text, source: text, location: object({ web: anyObject }) })
 
 // ---- parsing the answer ----------------------------------------------------------------------------------
 
@@ -140,22 +100,23 @@ function parserOf(model: string): StreamParser {
 
 /** A whole answer as the events of an equivalent stream. */
 function parseWhole(body: unknown, model: string): readonly ChatEvent[] {
-  const answer = answerSchema.safeParse(body).data
-  if (answer === undefined) return [errorEvent(fault('broken', 'the answer is not one of this protocol'))]
-  const stop: NamedEvent[] = answer.stopReason == null ? [] : [['messageStop', answer]]
+  const answer = readAnswer(body)
+  const blocks = answer?.output?.message?.content
+  if (blocks === undefined) return [errorEvent(fault('broken', 'the answer is not one of this protocol'))]
+  const stop: NamedEvent[] = answer?.stopReason === undefined ? [] : [['messageStop', answer]]
   return new ConverseParser(model).readAll([
     ['messageStart', {}],
-    ...answer.output.message.content.flatMap(eventsOfBlock),
+    ...blocks.flatMap(eventsOfBlock),
     ...stop,
-    ['metadata', { usage: answer.usage, serviceTier: answer.serviceTier }],
+    ['metadata', answer],
   ])
 }
 
 /** The equivalent stream events for one block of a whole answer. */
-function eventsOfBlock(raw: unknown, contentBlockIndex: number): NamedEvent[] {
-  const { text, toolUse, image, reasoningContent, citationsContent } = blockSchema.parse(raw)
+function eventsOfBlock(sent: ValueRead<typeof block>, contentBlockIndex: number): NamedEvent[] {
+  const { text, toolUse, image, reasoningContent, citationsContent } = sent
   const deltas: unknown[] = []
-  if (text != null) deltas.push({ text })
+  if (text !== undefined) deltas.push({ text })
   if (reasoningContent) {
     const { reasoningText, redactedContent } = reasoningContent
     deltas.push({ reasoningContent: { ...reasoningText, redactedContent } })
@@ -199,37 +160,36 @@ class ConverseParser extends BlockParser<NamedEvent> {
       case 'messageStart':
         return this.emit({ kind: 'message-start', id: undefined, model: undefined })
       case 'contentBlockStart': {
-        const data = eventSchemas.contentBlockStart.safeParse(event).data
-        if (!data) break
-        const { contentBlockIndex: index, start } = data
-        const { toolUse } = start
-        if (toolUse !== undefined && toolUse.type !== 'server_tool_use')
-          return this.openCall(index, toolUse.toolUseId, toolUse.name, undefined)
+        const { contentBlockIndex: index, start } = readEvent(event) ?? {}
+        if (index === undefined) break
+        const called = start?.toolUse
+        if (called !== undefined && called.type !== 'server_tool_use')
+          return this.openCall(index, called.toolUseId ?? '', called.name ?? '', undefined)
         this.open.set(index, { kind: 'foreign' })
         return
       }
       case 'contentBlockDelta': {
         const plain = plainText(event)
         if (plain !== undefined) return this.#addTextAt(plain.index, plain.text)
-        const data = eventSchemas.contentBlockDelta.safeParse(event).data
-        if (!data) break
-        return this.#addDelta(data.contentBlockIndex, data.delta)
+        const { contentBlockIndex: index, delta } = readEvent(event) ?? {}
+        if (index === undefined || delta === undefined) break
+        return this.#addDelta(index, delta)
       }
       case 'contentBlockStop': {
-        const data = eventSchemas.contentBlockStop.safeParse(event).data
-        if (!data) break
-        return this.#stop(data.contentBlockIndex)
+        const index = readEvent(event)?.contentBlockIndex
+        if (index === undefined) break
+        return this.#stop(index)
       }
       case 'messageStop': {
-        const data = eventSchemas.messageStop.safeParse(event).data
-        if (!data) break
-        this.#stopReason = data.stopReason
-        this.#stopSequence = data.additionalModelResponseFields?.stop_sequence ?? undefined
+        const { stopReason, additionalModelResponseFields: own } = readEvent(event) ?? {}
+        if (stopReason === undefined) break
+        this.#stopReason = stopReason
+        this.#stopSequence = own?.stop_sequence
         return this.#endIfComplete()
       }
       case 'metadata': {
-        const data = eventSchemas.metadata.safeParse(event).data
-        if (!data) break
+        const data = readEvent(event)
+        if (data === undefined) break
         this.#hasMetadata = true
         if (data.usage) this.emit({ kind: 'usage', usage: usageOf(data.usage, data.serviceTier?.type) })
         return this.#endIfComplete()
@@ -252,7 +212,7 @@ class ConverseParser extends BlockParser<NamedEvent> {
       const mediaType = `image/${image.format ?? 'png'}`
       return this.emit({ kind: 'image', choice: 0, mediaType, data })
     }
-    if (text != null) this.#addTextAt(index, text)
+    if (text !== undefined) this.#addTextAt(index, text)
   }
 
   /** Text blocks have no start event: their first delta begins them. */
@@ -335,9 +295,10 @@ function redactedData(bytes: string, model: string): string {
  */
 function annotationsOf(citations: readonly unknown[], start: number, end: number): Annotation[] {
   return citations.flatMap((raw): Annotation[] => {
-    const data = citationSchema.safeParse(raw).data
-    const location = isObject(data?.location) && isObject(data.location.web) ? data.location.web : {}
-    const url = [location.url, data?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
+    const data = readCitation(raw)
+    const url = [data?.location?.web?.url, data?.source].find(
+      (each) => typeof each === 'string' && /^https?:/.test(each),
+    )
     if (typeof url !== 'string') return []
     return [{ kind: 'url-citation', url, title: data?.title ?? url, start, end }]
   })

@@ -1,6 +1,5 @@
 // Cohere's chat API, version 2, and its embeddings, spoken to a provider.
 
-import { z } from 'zod'
 import type { Annotation, ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
 import type {
   AssistantMessage,
@@ -23,7 +22,20 @@ import {
 import { EventParser } from '../event-parser.ts'
 import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
 import type { Frame } from '../framing/sse.ts'
-import { CollectedText, entryOf, isObject, nonEmpty, parseJson } from '../lenient.ts'
+import {
+  anything,
+  CollectedText,
+  entryOf,
+  isObject,
+  list,
+  nonEmpty,
+  number,
+  object,
+  parseJson,
+  stringIn,
+  text,
+  type ValueRead,
+} from '../lenient.ts'
 import {
   allowedFunctions,
   functionTool,
@@ -281,85 +293,45 @@ function assistantOf(message: AssistantMessage, param: string, warn: Warn): Json
 }
 
 // ---- the answer on the wire ------------------------------------------------------------------------------
-// Lenient: a missing or invalid field must not lose the rest of the answer. Built when they are first needed.
 
-const text = z.string().catch('')
-const tokenCount = z.number().nullish().catch(undefined)
-const units = () =>
-  z.object({ input_tokens: tokenCount, output_tokens: tokenCount, reasoning_tokens: tokenCount })
+const units = object({ input_tokens: number, output_tokens: number, reasoning_tokens: number })
+const usage = object({ billed_units: units, tokens: units, cached_tokens: number })
+type CohereUsage = ValueRead<typeof usage>
 
-const usageSchema = () =>
-  z.object({
-    billed_units: units().nullish().catch(undefined),
-    tokens: units().nullish().catch(undefined),
-    cached_tokens: tokenCount,
-  })
+const endFields = { finish_reason: text, usage, error: text, error_type: text }
+const readEnd = object(endFields)
+type WireEnd = ValueRead<typeof readEnd>
 
-type CohereUsage = z.infer<ReturnType<typeof usageSchema>>
-
-const citationSchema = z.lazy(() =>
-  z.object({
-    start: z.number(),
-    end: z.number(),
-    text,
-    sources: z.array(z.unknown()).catch([]),
-    content_index: z.number().optional().catch(undefined),
+const readAnswer = object({
+  id: text,
+  message: object({
+    tool_plan: text,
+    tool_calls: list((value) => (callOf(value) === undefined ? undefined : value)),
+    citations: list(anything),
   }),
-)
-
-/** A part of the answer with log probabilities for each token. */
-const logprobSchema = z.lazy(() => z.object({ text, logprobs: z.array(z.number()).catch([]) }))
-
-const blockSchema = () => z.object({ type: text, text, thinking: text })
-/** Arguments are JSON text; some servers send an object. */
-const argumentsText = () =>
-  z
-    .union([z.string(), z.looseObject({}).transform((given) => JSON.stringify(given))])
-    .nullish()
-    .catch(undefined)
-const callSchema = () =>
-  z.object({
-    id: text,
-    function: z.object({ name: text, arguments: argumentsText() }),
-  })
-
-const endFields = () => ({
-  finish_reason: z.string().nullish().catch(undefined),
-  usage: usageSchema().nullish().catch(undefined),
-  error: z.string().nullish().catch(undefined),
-  error_type: z.string().nullish().catch(undefined),
+  logprobs: list(anything),
+  ...endFields,
 })
 
-const answerSchema = z.lazy(() =>
-  z.object({
-    id: z.string().optional().catch(undefined),
-    message: z.object({
-      tool_plan: z.string().nullish().catch(undefined),
-      content: z
-        .union([
-          z.array(blockSchema()),
-          z.string().transform((said) => [{ type: 'text', text: said, thinking: '' }]),
-        ])
-        .nullish()
-        .catch(undefined),
-      tool_calls: z.array(callSchema()).nullish().catch(undefined),
-      citations: z.array(z.unknown()).nullish().catch(undefined),
-    }),
-    logprobs: z.array(z.unknown()).nullish().catch(undefined),
-    ...endFields(),
-  }),
-)
+/** The blocks of an answer, which may be a text alone. */
+function blocksIn(content: unknown): readonly JsonObject[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  return Array.isArray(content) && content.every(isObject) ? content : []
+}
 
-const citationStartSchema = z.lazy(() =>
-  z.object({
-    delta: z.object({ message: z.object({ citations: z.unknown() }) }),
-  }),
-)
+/** Its offsets count characters of its block, as Cohere counts them. */
+const readCitation = object({
+  start: number,
+  end: number,
+  text,
+  sources: list(anything),
+  content_index: number,
+})
 
-const messageEndSchema = z.lazy(() => z.object({ delta: z.object(endFields()) }))
-type WireEnd = z.infer<typeof messageEndSchema>['delta']
+/** A part of the answer with log probabilities for each token. */
+const readLogprob = object({ text, logprobs: list(number) })
 
-// The frequent stream events are read by hand, as leniently as the schemas above.
+// The frequent stream events are read by hand, as leniently.
 
 /** The `delta.message` of a stream event, if any. */
 function messageIn({ delta }: JsonObject): JsonObject | undefined {
@@ -369,10 +341,6 @@ function messageIn({ delta }: JsonObject): JsonObject | undefined {
 /** Which block or call an event is about. */
 function indexOf({ index }: JsonObject): number {
   return typeof index === 'number' && Number.isFinite(index) ? index : 0
-}
-
-function stringIn(value: unknown): string {
-  return typeof value === 'string' ? value : ''
 }
 
 /** A tool call from its first event; missing fields are empty. */
@@ -394,19 +362,20 @@ function callOf(value: unknown): CallStart | undefined {
 
 /** A whole answer as the events that the same answer would have streamed. */
 function parseWhole(body: unknown): readonly ChatEvent[] {
-  const answer = answerSchema.safeParse(body).data
-  if (answer === undefined)
+  const answer = readAnswer(body)
+  const message = answer?.message
+  if (message === undefined)
     return [errorEvent(faultInside(body) ?? fault('broken', 'the answer is not one of this protocol'))]
-  const { id, message, logprobs, ...end } = answer
+  const { id, logprobs } = answer!
   const about = (type: string, index: number, said: object) => ({ type, index, delta: { message: said } })
   return new CohereParser().readAll([
     { type: 'message-start', id },
     about('tool-plan-delta', 0, { tool_plan: message.tool_plan ?? '' }),
-    ...(message.content ?? []).map((content, index) => about('content-start', index, { content })),
+    ...blocksIn(message.content).map((content, index) => about('content-start', index, { content })),
     ...(logprobs ?? []).map((item) => ({ ...about('content-delta', 0, { content: {} }), logprobs: item })),
     ...(message.tool_calls ?? []).map((call, index) => about('tool-call-start', index, { tool_calls: call })),
     ...(message.citations ?? []).map((citations) => about('citation-start', 0, { citations })),
-    { type: 'message-end', delta: end },
+    { type: 'message-end', delta: answer },
   ])
 }
 
@@ -475,9 +444,8 @@ class CohereParser extends EventParser<unknown> {
         return true
       }
       case 'citation-start': {
-        const started = citationStartSchema.safeParse(event).data
-        if (started) this.#addCitation(started.delta.message.citations)
-        return started !== undefined
+        if (message !== undefined) this.#addCitation(message.citations)
+        return message !== undefined
       }
       case 'tool-call-start': {
         const started = callOf(message?.tool_calls)
@@ -492,8 +460,8 @@ class CohereParser extends EventParser<unknown> {
         return true
       }
       case 'message-end': {
-        const ended = messageEndSchema.safeParse(event).data
-        if (ended) this.#end(ended.delta)
+        const ended = readEnd(event.delta)
+        if (ended) this.#end(ended)
         return ended !== undefined
       }
       default:
@@ -513,19 +481,19 @@ class CohereParser extends EventParser<unknown> {
 
   /** A stretch may be of several tokens: their probabilities multiply, so the logarithms add up. */
   #addLogprobs(item: unknown): void {
-    const token = logprobSchema.safeParse(item).data
-    if (token === undefined || token.logprobs.length === 0) return
+    const { text: token = '', logprobs = [] } = readLogprob(item) ?? {}
+    if (logprobs.length === 0) return
     const entry: Json = {
-      token: token.text,
-      logprob: token.logprobs.reduce((sum, each) => sum + each, 0),
-      bytes: [...Buffer.from(token.text)],
+      token,
+      logprob: logprobs.reduce((sum, each) => sum + each, 0),
+      bytes: [...Buffer.from(token)],
       top_logprobs: [],
     }
     this.emit({ kind: 'logprobs', choice: 0, content: [entry], refusal: [] })
   }
 
   #addCitation(citation: unknown): void {
-    const block = citationSchema.safeParse(citation).data?.content_index
+    const block = readCitation(citation)?.content_index
     // Without a block index it is the text block, of which there is only one.
     const lastBase = Object.values(this.#bases).at(-1) ?? 0
     const base = block === undefined ? lastBase : (this.#bases[block] ?? lastBase)
@@ -555,11 +523,11 @@ class CohereParser extends EventParser<unknown> {
   }
 
   #end({ finish_reason: native, usage: counted, error, error_type: type }: WireEnd): void {
-    if (native == null) return this.fail('the answer ended without a finish reason')
+    if (native === undefined) return this.fail('the answer ended without a finish reason')
     const usage = usageOf(counted)
     if (native === 'ERROR' || native === 'TIMEOUT') {
       if (usage !== undefined) this.emit({ kind: 'usage', usage })
-      return this.finish(errorEvent(faultOfFinish(native, error ?? undefined, type ?? undefined)))
+      return this.finish(errorEvent(faultOfFinish(native, error, type)))
     }
     const reason = entryOf(reasons, native) ?? 'other'
     // Calls must be answered whatever the reason; only the token limit, or an end we do not know, can have cut one off.
@@ -601,7 +569,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
  * prompt of its own and does not charge for it (11 of 506 tokens in one recording), so the billed units are kept
  * separately.
  */
-function usageOf(wire: CohereUsage | null | undefined): Usage | undefined {
+function usageOf(wire: CohereUsage | undefined): Usage | undefined {
   const counted = wire?.tokens ?? wire?.billed_units
   if (!wire || !counted) return undefined
   const usage = disjoint({
@@ -628,10 +596,10 @@ interface Cited {
 
 /** One annotation per source with an address; documents have no field on the wire. `text` is the joined text. */
 function annotationsOf({ citation: sent, base }: Cited, text: string): Annotation[] {
-  const citation = citationSchema.safeParse(sent).data
-  if (citation === undefined) return []
-  const [start, end] = stretchOf(text, base, citation)
-  return citation.sources.flatMap((source): Annotation[] => {
+  const { start: from, end: to, text: quoted = '', sources = [] } = readCitation(sent) ?? {}
+  if (from === undefined || to === undefined) return []
+  const [start, end] = stretchOf(text, base, { start: from, end: to, text: quoted })
+  return sources.flatMap((source): Annotation[] => {
     const found = addressOf(source)
     return found === undefined ? [] : [{ kind: 'url-citation', ...found, start, end }]
   })

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors/errors.ts'
 import type { Frame } from '../framing/sse.ts'
-import { entryOf, isObject, parseJson, parseToolJson, present } from '../lenient.ts'
+import { entryOf, isObject, objectsIn, parseJson, parseToolJson, present } from '../lenient.ts'
 import type { AnswerContext, Bill, Inbound, StreamEncoder } from '../protocol.ts'
 import { invalidParam, invalidRequest, safeParsed, seed, unsupportedParam } from '../request/fields.ts'
 import { gatewayShape } from '../request/gateway-tools.ts'
@@ -143,8 +143,7 @@ function toolOf(tool: TypedObject, at: number): JsonObject {
       return { type: 'web_search' }
     case 'mcp_server': {
       const { name, url, headers, allowed_tools } = tool
-      const lists = Array.isArray(allowed_tools) ? allowed_tools.filter(isObject) : []
-      const allowed = lists.flatMap(({ tools }) => (Array.isArray(tools) ? tools : []))
+      const allowed = objectsIn(allowed_tools).flatMap(({ tools }) => (Array.isArray(tools) ? tools : []))
       return present<JsonObject>({
         type: 'mcp',
         server_label: name ?? `server_${at}`,
@@ -209,7 +208,7 @@ function itemsOf(input: InteractionRequest['input']): Json {
 }
 
 function itemOf(given: TypedObject, param: string): JsonObject {
-  const contents = Array.isArray(given['content']) ? given['content'].filter(isObject) : []
+  const contents = objectsIn(given['content'])
   switch (given.type) {
     case 'user_input':
       return {
@@ -228,7 +227,7 @@ function itemOf(given: TypedObject, param: string): JsonObject {
         }),
       }
     case 'thought': {
-      const summaries = Array.isArray(given['summary']) ? given['summary'].filter(isObject) : []
+      const summaries = objectsIn(given['summary'])
       return present<JsonObject>({
         type: 'reasoning',
         summary: summaries.map((part) => ({ type: 'summary_text', text: part['text'] ?? '' })),
@@ -336,7 +335,7 @@ export function wireError({ error }: RenderedError): JsonObject {
 
 /** A whole response as an interaction. */
 export function interactionOf(response: JsonObject): JsonObject {
-  const output = (Array.isArray(response['output']) ? response['output'] : []).filter(isObject)
+  const output = objectsIn(response['output'])
   const { previous_response_id: previous, error, warnings, mode } = response
   return present<JsonObject>({
     ...headOf(response),
@@ -392,7 +391,7 @@ function stepsOf(item: JsonObject): JsonObject[] {
     case 'message':
       return [{ type: 'model_output', content: textsOf(item['content']) }]
     case 'reasoning': {
-      const parts = [...listOf(item['summary']), ...listOf(item['content'])]
+      const parts = [...objectsIn(item['summary']), ...objectsIn(item['content'])]
       const summary = parts.map((part) => ({ type: 'text', text: part['text'] ?? '' }))
       return [present<JsonObject>({ type: 'thought', summary, signature: item['encrypted_content'] })]
     }
@@ -444,13 +443,9 @@ function callOf({ call_id: id = '', name = '' }: JsonObject): JsonObject {
   return { type: 'function_call', id, name }
 }
 
-function listOf(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
-}
-
 function textsOf(parts: Json | undefined): JsonObject[] {
-  return listOf(parts).map((part): JsonObject => {
-    const cited = listOf(part['annotations']).map(citationOf)
+  return objectsIn(parts).map((part): JsonObject => {
+    const cited = objectsIn(part['annotations']).map(citationOf)
     return {
       type: 'text',
       text: part['text'] ?? part['refusal'] ?? '',
@@ -603,7 +598,7 @@ export function framesOf(response: JsonObject): readonly Frame[] {
   const { steps, ...head } = interaction
   const events: JsonObject[] = [
     { event_type: 'interaction.created', interaction: { ...head, status: 'in_progress' } },
-    ...listOf(steps).flatMap((whole, index): JsonObject[] => [
+    ...objectsIn(steps).flatMap((whole, index): JsonObject[] => [
       ...eventsOfStep(whole, index),
       { event_type: 'step.stop', index },
     ]),
@@ -617,11 +612,11 @@ function eventsOfStep(whole: JsonObject, index: number): JsonObject[] {
   const change = (delta: JsonObject): JsonObject => ({ event_type: 'step.delta', index, delta })
   switch (whole['type']) {
     case 'model_output':
-      return [start({ type: 'model_output' }), ...listOf(whole['content']).map(change)]
+      return [start({ type: 'model_output' }), ...objectsIn(whole['content']).map(change)]
     case 'thought':
       return [
         start({ type: 'thought' }),
-        ...listOf(whole['summary']).map((part) => change({ type: 'thought_summary', content: part })),
+        ...objectsIn(whole['summary']).map((part) => change({ type: 'thought_summary', content: part })),
         ...(whole['signature'] === undefined
           ? []
           : [change({ type: 'thought_signature', signature: whole['signature'] })]),

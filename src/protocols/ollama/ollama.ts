@@ -1,13 +1,25 @@
 // Ollama's own chat protocol, spoken to a provider. Its chat-completions endpoint has no context size parameter and
 // silently truncates long conversations; this one takes the context size.
 
-import { z } from 'zod'
 import type { ChatEvent, Fault, FaultKind, FinishReason } from '../../conversation/event.ts'
 import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../conversation/request.ts'
-import { counter as usageCounter, disjoint } from '../../conversation/usage.ts'
+import { counter, disjoint } from '../../conversation/usage.ts'
 import { errorEvent, fault, foreignFault, kindOfStatus, retryAfterMs } from '../faults.ts'
 import type { Frame } from '../framing/sse.ts'
-import { entryOf, isObject, nonEmpty, parseAnswer, parseJson } from '../lenient.ts'
+import {
+  anything,
+  entryOf,
+  flag,
+  isObject,
+  list,
+  nonEmpty,
+  number,
+  object,
+  parseAnswer,
+  parseJson,
+  text,
+  type ValueRead,
+} from '../lenient.ts'
 import {
   allowedFunctions,
   argumentsObject,
@@ -54,77 +66,29 @@ export interface OllamaQuirks {
 
 export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', truncate: undefined }
 
-// The wire schemas. Lenient: a missing or invalid field must not lose the rest of the answer.
+// ---- the answer on the wire ------------------------------------------------------------------------------
 
-const text = z.string().nullish().catch(undefined)
-const counter = z.number().nullish().catch(undefined)
+const readCall = object({ id: text, function: object({ name: text, arguments: anything }) })
+type WireCall = ValueRead<typeof readCall>
 
-const callSchema = () =>
-  z.object({
-    id: text,
-    function: z.object({ name: z.string(), arguments: z.unknown().optional() }),
-  })
-
-type WireCall = z.infer<ReturnType<typeof callSchema>>
-
-/** A line of a stream, or a whole answer; built when it is first needed. */
-const lineSchema = z.lazy(() =>
-  z.object({
-    model: text,
-    created_at: text,
-    message: z
-      .object({
-        content: text,
-        thinking: text,
-        tool_calls: z.array(callSchema()).nullish().catch(undefined),
-      })
-      .nullish(),
-    logprobs: z
-      .array(z.looseObject({ token: z.string() }))
-      .nullish()
-      .catch(undefined),
-    done: z.boolean().nullish().catch(undefined),
-    done_reason: text,
-    prompt_eval_count: counter,
-    eval_count: counter,
+/** A line of a stream, or a whole answer. A list with a call that has no name, or a probability without token, is none. */
+const readLine = object({
+  model: text,
+  message: object({
+    content: text,
+    thinking: text,
+    tool_calls: list((value) => {
+      const call = readCall(value)
+      return call?.function?.name === undefined ? undefined : call
+    }),
   }),
-)
-
-type WireLine = z.infer<typeof lineSchema>
-
-/** A parsed line; undefined if it is not one. Valid lines, which are nearly all, are not copied. */
-function readLine(value: unknown): WireLine | undefined {
-  return isPlainLine(value) ? value : lineSchema.safeParse(value).data
-}
-
-const isText = (value: unknown) => value == null || typeof value === 'string'
-const isCounter = (value: unknown) => value == null || Number.isFinite(value)
-
-/** Whether all fields that are read have the right type; false too for fields that come once per answer. */
-function isPlainLine(value: unknown): value is WireLine {
-  return (
-    isObject(value) &&
-    isText(value.model) &&
-    (value.message == null || isPlainMessage(value.message)) &&
-    value.logprobs == null &&
-    (value.done == null || typeof value.done === 'boolean') &&
-    isText(value.done_reason) &&
-    isCounter(value.prompt_eval_count) &&
-    isCounter(value.eval_count)
-  )
-}
-
-function isPlainMessage(message: unknown): boolean {
-  if (!isObject(message) || !isText(message.content) || !isText(message.thinking)) return false
-  const calls = message.tool_calls
-  return calls == null || (Array.isArray(calls) && calls.every(isPlainCall))
-}
-
-function isPlainCall(call: unknown): boolean {
-  return (
-    isObject(call) && isText(call.id) && isObject(call.function) && typeof call.function.name === 'string'
-  )
-}
+  logprobs: list((entry) => (isObject(entry) && typeof entry.token === 'string' ? entry : undefined)),
+  done: flag,
+  done_reason: text,
+  prompt_eval_count: number,
+  eval_count: number,
+})
+type WireLine = ValueRead<typeof readLine>
 
 // Translates a chat request to Ollama's own chat API.
 
@@ -330,10 +294,12 @@ class OllamaParser extends EventParser<unknown> {
     const failure = faultIn(value)
     if (failure !== undefined) return this.finish(errorEvent(failure))
     const line = readLine(value)
-    if (line === undefined || (!line.message && line.done !== true))
+    const hasNoMessage = line?.message === undefined
+    const isMisread = hasNoMessage && isObject(value) && value.message != null
+    if (line === undefined || isMisread || (hasNoMessage && line.done !== true))
       return this.fail('a line of the answer is not one of this protocol')
     const { message } = line
-    if (!this.#hasStarted) this.emit({ kind: 'message-start', id: undefined, model: line.model ?? undefined })
+    if (!this.#hasStarted) this.emit({ kind: 'message-start', id: undefined, model: line.model })
     this.#hasStarted = true
     if (message?.thinking) {
       const detail = { type: 'reasoning.text', format: null, index: 0, text: message.thinking } as const
@@ -347,9 +313,10 @@ class OllamaParser extends EventParser<unknown> {
   }
 
   /** Calls are not split, and their arguments are an object; older versions give them no id. */
-  #addCall({ id: given, function: { name, arguments: args } }: WireCall): void {
+  #addCall({ id: given, function: called }: WireCall): void {
+    const { name = '', arguments: args } = called ?? {}
     const call = this.#calls.size
-    const id = callIdOf(given ?? undefined, this.#calls, () => `call_${this.#answer}_${call}`)
+    const id = callIdOf(given, this.#calls, () => `call_${this.#answer}_${call}`)
     const json = isObject(args) ? JSON.stringify(args) : (nonEmpty(args) ?? '{}')
     this.emit({ kind: 'tool-call-start', choice: 0, call, id, name, thoughtSignature: undefined })
     this.emit({ kind: 'tool-call-delta', choice: 0, call, arguments: json })
@@ -360,17 +327,17 @@ class OllamaParser extends EventParser<unknown> {
     // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
     const reason = this.#calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'other')
     const usage = disjoint({
-      prompt: usageCounter(line.prompt_eval_count),
-      completion: usageCounter(line.eval_count),
+      prompt: counter(line.prompt_eval_count),
+      completion: counter(line.eval_count),
     })
-    if (line.eval_count != null || line.prompt_eval_count != null) this.emit({ kind: 'usage', usage })
+    if (line.eval_count !== undefined || line.prompt_eval_count !== undefined)
+      this.emit({ kind: 'usage', usage })
     this.emit({ kind: 'choice-finish', choice: 0, reason, native })
     this.finish()
   }
 }
 
-function logprobOf(entry: Readonly<Record<string, unknown>>): Json {
-  const { token, logprob, bytes, top_logprobs } = entry as { [key: string]: Json }
+function logprobOf({ token, logprob, bytes, top_logprobs }: JsonObject): Json {
   return {
     token: token ?? '',
     logprob: logprob ?? 0,

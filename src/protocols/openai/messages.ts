@@ -18,7 +18,7 @@ import type {
   ToolCall,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { isJson, isObject, parseJson } from '../lenient.ts'
+import { isJson, isObject, parseJson, stringIn } from '../lenient.ts'
 import type { AskedCall } from '../request/gateway-tools.ts'
 
 export function wireAnnotation(annotation: Annotation): JsonObject {
@@ -213,7 +213,7 @@ export function continueCall(
   const known: CallState = {
     index: before?.index ?? (typeof entry.index === 'number' ? entry.index : undefined),
     // Ids and names come once; where a server repeats them on every delta, the first holds.
-    id: before?.id || textOf(entry.id),
+    id: before?.id || stringIn(entry.id),
     name: before?.name || name,
     arguments: (before?.arguments ?? '') + piece,
     thoughtSignature: before?.thoughtSignature ?? signatureOf(entry),
@@ -234,14 +234,14 @@ function functionIn(entry: JsonObject): JsonObject {
 function calledIn(entry: JsonObject): { readonly name: string; readonly isText: boolean } {
   const { custom } = entry
   return isObject(custom)
-    ? { name: textOf(custom.name), isText: true }
-    : { name: textOf(functionIn(entry).name), isText: false }
+    ? { name: stringIn(custom.name), isText: true }
+    : { name: stringIn(functionIn(entry).name), isText: false }
 }
 
 /** A piece of a custom tool's input as one of arguments. */
 function inputText({ custom }: JsonObject, before: CallState | undefined): string {
   const opening = before === undefined || before.arguments === '' ? '{"input":"' : ''
-  return opening + JSON.stringify(isObject(custom) ? textOf(custom.input) : '').slice(1, -1)
+  return opening + JSON.stringify(isObject(custom) ? stringIn(custom.input) : '').slice(1, -1)
 }
 
 function startCall(known: CallState, others: OtherCalls): readonly [CallState, readonly ChatEvent[]] {
@@ -253,10 +253,6 @@ function startCall(known: CallState, others: OtherCalls): readonly [CallState, r
   // What came before the name was known is sent now.
   const pending = known.arguments === '' ? [] : [argumentDelta(choice, call, known.arguments)]
   return [{ ...known, call, id }, [start, ...pending]]
-}
-
-function textOf(value: Json | undefined): string {
-  return typeof value === 'string' ? value : ''
 }
 
 /**
@@ -290,7 +286,7 @@ function argumentDelta(choice: number, call: number, text: string): ChatEvent {
 /** The position of the call that an entry continues, -1 when it opens a new one. */
 function findCall(state: CallsState, index: number | undefined, entry: JsonObject): number {
   const fn = functionIn(entry)
-  const id = textOf(entry.id)
+  const id = stringIn(entry.id)
   const { name } = calledIn(entry)
   if (id !== '') {
     // An index that either side lacks distinguishes nothing.

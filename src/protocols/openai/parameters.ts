@@ -13,6 +13,7 @@ import type {
 import { GatewayError } from '../../errors/errors.ts'
 import { rootObjectOf } from '../claude/tools.ts'
 import { asksNothing, joinWarnings, noWarnings, type Warning, withoutUndefined } from '../lowering.ts'
+import { hasNoFields } from '../lenient.ts'
 import type { Target } from '../protocol.ts'
 
 // Where a ChatRequest holds the parameters that a provider may not know, by their names in chat completions. They are
@@ -186,11 +187,7 @@ function refuseAsked(
 
 /** The client's own fields: those known to change neither price nor length are passed on, others warned of. */
 export function lowerRest(rest: JsonObject, target: ParameterTarget): LoweredFields {
-  for (const _ in rest) return lowerFields(rest, target)
-  return nothingLowered
-}
-
-function lowerFields(rest: JsonObject, target: ParameterTarget): LoweredFields {
+  if (hasNoFields(rest)) return nothingLowered
   const { drops, passes } = target.quirks
   const fields: JsonObject = {}
   const warnings: Warning[] = []

@@ -24,7 +24,7 @@ import { define } from '../../../json/json.ts'
 import { detailOfThinking } from '../../claude/content-blocks.ts'
 import { compactionId, reasoningFormat } from '../../claude/models.ts'
 import { detailOfWork } from '../../claude/tools.ts'
-import { isObject, present } from '../../lenient.ts'
+import { hasNoFields, isObject, objectsIn, present } from '../../lenient.ts'
 import { noWarnings, type Warn, type Warning, warnInto, warnOfCitations } from '../../lowering.ts'
 import type { ClientFields, PlacedMessage } from '../../request/fields.ts'
 import { parts, type Place, readMark, wordsAt } from '../../request/prompt-parts.ts'
@@ -605,7 +605,7 @@ export function forOtherProtocols(request: ChatRequest): {
 } {
   const labels = shortenLabels(request.labels)
   const describes = request.messages.some(({ content }) => content.some(isDescribed))
-  if (labels === request.labels && isEmpty(request.rest) && !describes)
+  if (labels === request.labels && hasNoFields(request.rest) && !describes)
     return { request, warnings: noWarnings }
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
@@ -644,14 +644,9 @@ function withDescriptions<Kind extends Message>(message: Kind): Kind {
   return { ...message, content }
 }
 
-function isEmpty(fields: JsonObject): boolean {
-  for (const _ in fields) return false
-  return true
-}
-
 /** Drops tools without a client's schema, which other models do not know. */
 function dropTools(tools: Json | undefined, warn: Warn): void {
-  for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
+  for (const tool of objectsIn(tools)) {
     if (fateOf('messages-elsewhere', tool) === 'refused') throw toolRefused(String(tool.type), 'tools')
     warn('tools', `A tool of type ${JSON.stringify(tool.type)} was left out: only Anthropic has it.`)
   }

@@ -11,7 +11,7 @@ import {
 } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, Message, ToolCall } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
-import { isObject, parseJson, parseToolJson } from '../../lenient.ts'
+import { isObject, objectsIn, parseJson, parseToolJson, stringIn } from '../../lenient.ts'
 import { type FieldSchemas, fitsByFields, safeParsed } from '../../request/fields.ts'
 import { gatewayShape as sharedShape } from '../../request/gateway-tools.ts'
 
@@ -416,14 +416,14 @@ export function searchInput({ action }: JsonObject): string {
 
 /** Builds the result block from the search as an item of the Responses protocol. */
 export function searchResultBlock(id: string, { action, status }: JsonObject): JsonObject {
-  const sources = isObject(action) && Array.isArray(action['sources']) ? action['sources'] : []
+  const sources = objectsIn(isObject(action) ? action['sources'] : undefined)
   return {
     type: 'web_search_tool_result',
     tool_use_id: id,
     content:
       status === 'failed'
         ? { type: 'web_search_tool_result_error', error_code: 'unavailable' }
-        : sources.filter(isObject).flatMap(({ url, title }): JsonObject[] => {
+        : sources.flatMap(({ url, title }): JsonObject[] => {
             if (typeof url !== 'string') return []
             const named = typeof title === 'string' && title !== '' ? title : url
             return [{ type: 'web_search_result', url, title: named, page_age: null, encrypted_content: '' }]
@@ -465,10 +465,10 @@ export function isSearchBlock(block: { readonly [field: string]: unknown }): boo
 
 export function readGatewayCall(block: JsonObject): ToolCall | undefined {
   const { type, id, name, input, server_name: serverLabel } = block
-  const tool = textIn(name)
-  const call = { id: textIn(id), arguments: JSON.stringify(input ?? {}), thoughtSignature: undefined }
+  const tool = stringIn(name)
+  const call = { id: stringIn(id), arguments: JSON.stringify(input ?? {}), thoughtSignature: undefined }
   if (type === 'mcp_tool_use')
-    return { ...call, name: tool, origin: { kind: 'mcp', serverLabel: textIn(serverLabel), tool } }
+    return { ...call, name: tool, origin: { kind: 'mcp', serverLabel: stringIn(serverLabel), tool } }
   const kind = webToolKinds.find((each) => serverTools[each] === tool)
   return kind && { ...call, name: webTools[kind].name, origin: { kind } }
 }
@@ -480,7 +480,7 @@ export function readGatewayResult(block: JsonObject): Extract<Message, { role: '
   const text = isError ? errorText(content) : resultText(content)
   return {
     role: 'tool',
-    toolCallId: textIn(block['tool_use_id']),
+    toolCallId: stringIn(block['tool_use_id']),
     content: [{ kind: 'text', text: text === '' ? 'The result has not been kept.' : text, cache: undefined }],
     isError,
   }
@@ -502,17 +502,12 @@ function resultText(content: Json | undefined): string {
   return content
     .filter(isObject)
     .map(({ type, text, title, url, encrypted_content: sealed }) => {
-      if (type === 'text') return textIn(text)
+      if (type === 'text') return stringIn(text)
       if (typeof sealed === 'string' && sealed !== '') return Buffer.from(sealed, 'base64').toString('utf8')
-      return sealed === '' ? '' : `${textIn(title)}\n${textIn(url)}`
+      return sealed === '' ? '' : `${stringIn(title)}\n${stringIn(url)}`
     })
     .filter((each) => each !== '')
     .join('\n')
-}
-
-/** A client's text; empty for anything else, which may have no text at all (`{"toString":null}`). */
-function textIn(value: Json | undefined): string {
-  return typeof value === 'string' ? value : ''
 }
 
 /** The arguments of a call as an object; if they are not one (cut by the token limit, or no JSON), as text. */

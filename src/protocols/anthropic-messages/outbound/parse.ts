@@ -88,27 +88,7 @@ function readBlock(block: unknown): WireBlock | undefined {
   }
 }
 
-const citationSchema = z.lazy(() =>
-  z.object({
-    type: z.string(),
-    url: z.string().nullish().catch(undefined),
-    source: z.string().nullish().catch(undefined),
-    title: z.string().nullish().catch(undefined),
-  }),
-)
-
-const messageSchema = z.lazy(() =>
-  z.object({
-    type: z.literal('message').optional(),
-    id: z.unknown().optional(),
-    model: z.unknown().optional(),
-    content: z.array(z.unknown()),
-    stop_reason: z.unknown().optional(),
-    stop_sequence: z.unknown().optional(),
-    stop_details: z.unknown().optional(),
-    usage: z.unknown().optional(),
-  }),
-)
+const readCitation = object({ type: text, url: text, source: text, title: text })
 
 const errorSchema = z.lazy(() =>
   z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
@@ -138,9 +118,9 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
 
 /** The events that stream a message; undefined for anything else. */
 function eventsOfMessage(body: unknown): readonly unknown[] | undefined {
-  const message = messageSchema.safeParse(body).data
-  if (message === undefined) return undefined
-  const { id, model, content, usage, stop_reason, stop_sequence, stop_details } = message
+  if (!isObject(body) || !Array.isArray(body.content)) return undefined
+  const { type = 'message', id, model, content, usage, stop_reason, stop_sequence, stop_details } = body
+  if (type !== 'message') return undefined
   return [
     { type: 'message_start', message: { id, model, usage } },
     ...content.flatMap((block, index) => [
@@ -406,11 +386,10 @@ function eventsOfCompletion(value: unknown): readonly JsonObject[] | undefined {
 function webAnnotations(citations: readonly unknown[], start: number, end: number): Annotation[] {
   if (end <= start) return []
   return citations.flatMap((raw) => {
-    const citation = citationSchema.safeParse(raw)
-    if (!citation.success) return []
-    const url = citation.data.url ?? citation.data.source ?? ''
-    if (!/^https?:\/\//i.test(url)) return []
-    return [{ kind: 'url-citation' as const, url, title: citation.data.title ?? '', start, end }]
+    const { type, url: named, source, title = '' } = readCitation(raw) ?? {}
+    const url = named ?? source ?? ''
+    if (type === undefined || !/^https?:\/\//i.test(url)) return []
+    return [{ kind: 'url-citation' as const, url, title, start, end }]
   })
 }
 

@@ -5,7 +5,7 @@ import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/re
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextRuns } from '../../framing/text-template.ts'
-import { isObject, Malformed, nonEmpty, parseJson, type Spoken } from '../../lenient.ts'
+import { isObject, Malformed, nonEmpty, objectsIn, parseJson, type Spoken, stringIn } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
 import {
   callsAreWhole,
@@ -443,18 +443,18 @@ class Taking {
   }
 
   images(images: Json | undefined): void {
-    for (const image of Array.isArray(images) ? images : []) if (isObject(image)) this.#image(image)
+    for (const image of objectsIn(images)) this.#image(image)
   }
 
   annotations(annotations: Json | undefined): void {
-    for (const raw of Array.isArray(annotations) ? annotations : []) {
-      const annotation = isObject(raw) ? urlCitation(raw) : undefined
+    for (const raw of objectsIn(annotations)) {
+      const annotation = urlCitation(raw)
       if (annotation) this.events.push(annotationEvent(this.#choice, annotation))
     }
   }
 
   calls(delta: JsonObject): void {
-    const entries = Array.isArray(delta.tool_calls) ? delta.tool_calls.filter(isObject) : []
+    const entries = objectsIn(delta.tool_calls)
     // The legacy single call; its own index keeps its deltas together.
     if (isObject(delta.function_call)) entries.push({ index: -1, function: delta.function_call })
     // Google's compatible endpoint may sign the message instead of the call: the first call gets the signature.
@@ -536,7 +536,7 @@ function urlCitation(raw: JsonObject): Annotation | undefined {
   return {
     kind: 'url-citation',
     url: cited.url,
-    title: typeof cited.title === 'string' ? cited.title : '',
+    title: stringIn(cited.title),
     start: typeof cited.start_index === 'number' ? cited.start_index : 0,
     end: typeof cited.end_index === 'number' ? cited.end_index : 0,
   }
@@ -645,8 +645,7 @@ function reasoningOf(
     details.push({ ...detail, index })
   }
 
-  const structured = Array.isArray(delta.reasoning_details) ? delta.reasoning_details.filter(isObject) : []
-  for (const raw of structured) {
+  for (const raw of objectsIn(delta.reasoning_details)) {
     const detail = structuredDetail(raw)
     if (detail) add(keyOf(raw, known.length), detail)
   }
@@ -713,15 +712,12 @@ export interface NumberedSource {
 
 /** The numbered sources in a chunk or body, if any. They repeat on every chunk. */
 export function sourcesIn(chunk: JsonObject): readonly NumberedSource[] | undefined {
-  const results = (Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject)
+  const results = objectsIn(chunk.search_results)
   const titles = new Map(results.map((result) => [result.url, result.title]))
   const urls = Array.isArray(chunk.citations) ? chunk.citations : results.map((result) => result.url ?? null)
   const sources = urls
     .filter((url) => typeof url === 'string')
-    .map((url) => {
-      const title = titles.get(url)
-      return { url, title: typeof title === 'string' ? title : '' }
-    })
+    .map((url) => ({ url, title: stringIn(titles.get(url)) }))
   return sources.length === 0 ? undefined : sources
 }
 

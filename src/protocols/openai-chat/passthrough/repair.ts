@@ -9,7 +9,7 @@ import { GatewayError, type RenderedError } from '../../../errors/errors.ts'
 import { define } from '../../../json/json.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { ContentTemplate } from '../../framing/text-template.ts'
-import { isObject, Malformed, parseJson, type Spoken } from '../../lenient.ts'
+import { hasNoFields, isObject, Malformed, parseJson, type Spoken, stringIn } from '../../lenient.ts'
 import {
   argumentText,
   callsState,
@@ -140,7 +140,7 @@ export class FrameRepair {
       this.done = true
       return []
     }
-    const unburdened = isEmpty(this.#carried) && !this.#cites
+    const unburdened = hasNoFields(this.#carried) && !this.#cites
     const text = unburdened ? this.#template?.textOf(frame.data) : undefined
     if (this.#template && text !== undefined) {
       this.delivered.add(this.#templateChoice, 'output', unescapeText(text))
@@ -164,7 +164,7 @@ export class FrameRepair {
    */
   run(events: string, at: number): MendedRun | undefined {
     if (!this.#template || this.done || this.error !== undefined) return undefined
-    if (!isEmpty(this.#carried)) return undefined
+    if (!hasNoFields(this.#carried)) return undefined
     const run = this.#template.run(events, at)
     if (!run) return undefined
     this.delivered.add(this.#templateChoice, 'output', unescapeText(run.content))
@@ -261,7 +261,7 @@ export class FrameRepair {
     }
     if (deltas.length > 0) this.delivered.addOpaque()
     if (isReason(finish_reason)) this.#end(choice, finish_reason, besides && { choiceFields, logprobs })
-    else if (frames.length === before && (logprobs !== null || !isEmpty(choiceFields))) {
+    else if (frames.length === before && (logprobs !== null || !hasNoFields(choiceFields))) {
       frames.push(this.#frame(index, { content: '' }, besides))
     }
   }
@@ -316,7 +316,7 @@ export class FrameRepair {
     const calls = toolCalls.length === 0 ? noCalls : choice.calls.step(toolCalls)
     if (text !== '') this.delivered.add(index, 'output', text)
     if (refusal !== '') this.delivered.add(index, 'output', refusal)
-    const deltas = isEmpty(message) ? [] : [message]
+    const deltas = hasNoFields(message) ? [] : [message]
     for (const call of calls) {
       const called = calledIn(call)
       if (called !== '') this.delivered.add(index, 'output', called)
@@ -327,7 +327,7 @@ export class FrameRepair {
   }
 
   #carry(fields: JsonObject): void {
-    if (!isEmpty(fields)) this.#carried = { ...this.#carried, ...fields }
+    if (!hasNoFields(fields)) this.#carried = { ...this.#carried, ...fields }
   }
 
   #frame(index: number, delta: JsonObject, fields?: JsonObject): Frame {
@@ -335,7 +335,7 @@ export class FrameRepair {
     chunk.choices = [{ index, delta, logprobs: null, finish_reason: null, ...fields }]
     if (this.#context.includeUsage) chunk.usage = null
     // What was carried may have any name, even one that only spreading copies as it is.
-    const whole = isEmpty(this.#carried) ? chunk : { ...chunk, ...this.#carried }
+    const whole = hasNoFields(this.#carried) ? chunk : { ...chunk, ...this.#carried }
     if (whole !== chunk) this.#carried = {}
     return { event: undefined, data: JSON.stringify(whole) }
   }
@@ -348,11 +348,6 @@ const plainStop: NonNullable<OpenChoice['ending']> = {
   logprobs: null,
   choiceFields: {},
   chunkFields: {},
-}
-
-function isEmpty(fields: JsonObject): boolean {
-  for (const _ in fields) return false
-  return true
 }
 
 /** What a delta of a call adds to what the model has written. */
@@ -543,12 +538,12 @@ function mend(message: JsonObject): Mended {
   const { content, refusal, tool_calls, function_call } = message
   const { reasoning, reasoning_content, reasoning_details } = message
   const split = splitContent(content)
-  const given = text(reasoning_content) || text(reasoning) || split.reasoning
+  const given = stringIn(reasoning_content) || stringIn(reasoning) || split.reasoning
   const details = Array.isArray(reasoning_details) ? reasoning_details : none
   const calls = Array.isArray(tool_calls) ? tool_calls : none
   return {
     text: split.text,
-    refusal: text(refusal),
+    refusal: stringIn(refusal),
     reasoning: given || readableIn(details),
     details:
       details.length === 0 && given !== ''
@@ -623,7 +618,7 @@ interface SplitContent {
 
 /** Content is text; some send lists, in which thinking (Mistral, Databricks) and references stand beside it. */
 function splitContent(content: Json | undefined): SplitContent {
-  if (!Array.isArray(content)) return { text: text(content), reasoning: '', images: none, others: none }
+  if (!Array.isArray(content)) return { text: stringIn(content), reasoning: '', images: none, others: none }
   const split = { text: '', reasoning: '', images: [] as Json[], others: [] as Json[] }
   for (const part of content) {
     if (typeof part === 'string') split.text += part
@@ -640,12 +635,8 @@ function splitContent(content: Json | undefined): SplitContent {
 function readableIn(details: readonly Json[]): string {
   let readable = ''
   for (const detail of details)
-    if (isObject(detail)) readable += text(detail['text']) || text(detail['summary'])
+    if (isObject(detail)) readable += stringIn(detail['text']) || stringIn(detail['summary'])
   return readable
-}
-
-function text(value: Json | undefined): string {
-  return typeof value === 'string' ? value : ''
 }
 
 // A provider's whole chat.completion, mended to the wire contract; every unknown field stays.
@@ -758,7 +749,7 @@ function repairCall(call: JsonObject, id: string): JsonObject {
   return {
     id,
     type: 'function',
-    function: { name: nameText(name), arguments: argumentText(args) || '{}', ...more },
+    function: { name: stringIn(name), arguments: argumentText(args) || '{}', ...more },
     ...unknown,
   }
 }
@@ -770,8 +761,4 @@ function stateOf(calls: Json | undefined): ReturnType<typeof callsState> {
       isObject(call) && isObject(call.function) ? argumentText(call.function.arguments) : '',
     ),
   )
-}
-
-function nameText(name: Json | undefined): string {
-  return typeof name === 'string' ? name : ''
 }

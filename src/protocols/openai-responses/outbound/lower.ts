@@ -642,11 +642,6 @@ export function keyOf(kind: string, position: number, at: number): string {
   return `${kind}/${position}/${at}`
 }
 
-/** The objects of a list; empty if it is not a list. */
-export function objects(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
-}
-
 /** xAI's sources have no offsets in the text. */
 export function urlCitation(raw: JsonObject, partStart: number): Annotation | undefined {
   if (raw.type !== 'url_citation' || typeof raw.url !== 'string') return undefined

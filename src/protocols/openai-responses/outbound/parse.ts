@@ -5,7 +5,7 @@ import type { Json, JsonObject, TurnMessage } from '../../../conversation/reques
 import { count, noUsage, type Usage } from '../../../conversation/usage.ts'
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
-import { entryOf, isObject, nonEmpty, parseJson } from '../../lenient.ts'
+import { entryOf, isObject, nonEmpty, objectsIn, parseJson } from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
 import { clientTools, clientToolTypes, kindOfCall } from '../../openai/client-tools.ts'
 import {
@@ -26,7 +26,6 @@ import {
   type DetailPart,
   encryptedPart,
   keyOf,
-  objects,
   partIndex,
   summaryPart,
   textPart,
@@ -471,7 +470,7 @@ class Output {
     const seen = this.#typesSeen()
     const free = this.#positionAfter()
     const positions = this.#positions.byId()
-    for (const [at, item] of objects(items).entries()) {
+    for (const [at, item] of objectsIn(items).entries()) {
       const known = positions.get(nonEmpty(item.id) ?? '')
       if (known !== undefined) this.item(item, known)
       else if (!seen.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
@@ -505,7 +504,7 @@ class Output {
   }
 
   #messageItem(item: JsonObject, position: number): void {
-    const parts = objects(item.content)
+    const parts = objectsIn(item.content)
     const texts = this.#parts.streamedAs('text', position, parts, (part) => part.type === 'output_text')
     const refusals = this.#parts.streamedAs('refusal', position, parts, (part) => part.type === 'refusal')
     for (const [at, part] of parts.entries()) {
@@ -522,12 +521,12 @@ class Output {
     const key = keyOf('text', position, at)
     this.#completeText(key, position, part.text, part.logprobs)
     const known = this.#parts.part(key).annotations
-    for (const annotation of objects(part.annotations).slice(known)) this.#annotation(key, annotation)
+    for (const annotation of objectsIn(part.annotations).slice(known)) this.#annotation(key, annotation)
   }
 
   #reasoningItem(item: JsonObject, position: number): void {
     const id = nonEmpty(item.id)
-    const [summaries, contents] = [objects(item.summary), objects(item.content)]
+    const [summaries, contents] = [objectsIn(item.summary), objectsIn(item.content)]
     const summaryAt = this.#parts.streamedAs('summary', position, summaries)
     for (const [at, part] of summaries.entries()) {
       const key = keyOf('summary', position, summaryAt(at))
@@ -612,7 +611,7 @@ class Output {
 
   #logprobs(key: string, raw: Json | undefined): void {
     if (!Array.isArray(raw) || raw.length === 0) return
-    const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
+    const content = objectsIn(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
     if (content.length === 0) return
     this.#parts.beginPart(key, 0).logprobs = true
     this.#events.push({ kind: 'logprobs', choice, content, refusal: [] })
