@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '..')
@@ -13,6 +13,7 @@ interface Check {
 }
 
 const bun = process.execPath
+const cores = availableParallelism()
 
 /** Each counts as one test; the last runs the suites and counts its own. */
 const checks: readonly Check[] = [
@@ -79,13 +80,16 @@ for (const { name, ended } of checked) {
 }
 
 console.log('\n== tests')
-// A worker per core. Each keeps its modules from file to file: to load them for every file takes minutes. A test that
-// hangs is ended; on a machine that has much else to do five seconds, the default, are less than some starts take.
+// A test waits for timers, pages and processes nearly half of its time: two workers more than cores. Each keeps its
+// modules from file to file, since to load them for every file takes minutes, and so has grown to a gigabyte at its end.
+const workers = Math.max(cores, Math.min(cores + 2, Math.floor(totalmem() / (2 * 1024 ** 3))))
+// A test that hangs is ended; on a machine that has much else to do five seconds, the default, are less than some starts
+// take.
 const suiteCommand = [
   bun,
   'test',
   '--only-failures',
-  '--parallel',
+  `--parallel=${workers}`,
   '--no-isolate',
   '--timeout=30000',
   ...process.argv.slice(2),

@@ -3,18 +3,14 @@
 import { expect, test } from 'bun:test'
 import { closeSync, openSync } from 'node:fs'
 import { listenFault } from '../../src/serve/listen.ts'
-import { eventually, post } from '../support/call-gateway.ts'
+import { eventually, expectPrinted, post } from '../support/call-gateway.ts'
 import { freePort, startWeir, weirCommand } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 
 test('a terminal that is closed does not end the gateway', async () => {
   await using weir = await startWeir()
   process.kill(weir.pid, 'SIGHUP')
-  const noticed = await eventually(
-    async () => weir.output(),
-    (text) => text.includes('SIGHUP'),
-  )
-  expect(noticed).toContain('the configuration was read again')
+  await expectPrinted(weir, 'the configuration was read again')
   const answer = await post(weir, { model: 'sim/echo', messages: [{ role: 'user', content: 'Still here?' }] })
   expect(answer).toMatchObject({ status: 200, content: 'Still here?' })
   expect(await weir.stop()).toBe(0)

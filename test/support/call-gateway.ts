@@ -135,7 +135,7 @@ export async function creditsOf(weir: ServedWeir, key = weir.key): Promise<Credi
   return ((await response.json()) as { data: Credits }).data
 }
 
-/** Asks again until it is so, for at most `ms`; gives the last answer, so or not. */
+/** Asks again until it is so and gives that answer. Throws what it was told last when it is not so within `ms`. */
 export async function eventually<T>(
   ask: () => Promise<T>,
   isSo: (answer: T) => boolean,
@@ -144,7 +144,8 @@ export async function eventually<T>(
   const deadline = performance.now() + ms
   for (;;) {
     const answer = await ask()
-    if (isSo(answer) || performance.now() > deadline) return answer
+    if (isSo(answer)) return answer
+    if (performance.now() > deadline) throw new Error(`not within ${ms} ms; at last: ${Bun.inspect(answer)}`)
     await Bun.sleep(5)
   }
 }
