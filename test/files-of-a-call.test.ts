@@ -37,12 +37,17 @@ async function hitsWith(call: keyof typeof most | 'none', idleMs = 0): Promise<R
   return hits
 }
 
+/** What a busy machine adds to one run, such as another look for open calls while it stops, is not in the other. */
+function fewest(one: ReadonlyMap<string, number>, other: ReadonlyMap<string, number>) {
+  return new Map([...one].map(([line, times]) => [line, Math.min(times, other.get(line) ?? 0)]))
+}
+
 test('a plain call runs in few files', async () => {
   const calls = ['whole', 'stream', 'message'] as const
   const hits = new Map<keyof typeof most, ReadonlyMap<string, number>>()
   const begun = performance.now()
-  for (const call of calls) hits.set(call, await hitsWith(call))
-  // However slow the machine is, timers come due more often without a call than with any: it takes longer than all three.
+  for (const call of calls) hits.set(call, fewest(await hitsWith(call), await hitsWith(call)))
+  // However slow the machine is, timers come due more often without a call than with any: it takes longer than all six.
   const none = await hitsWith('none', Math.max(2_000, performance.now() - begun))
   for (const call of calls) {
     const more = [...hits.get(call)!].filter(([line, times]) => times > (none.get(line) ?? 0))

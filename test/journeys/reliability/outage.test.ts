@@ -136,11 +136,9 @@ describeOnPostgres('a database server that is away', () => {
     }
     expect(await eventually(ready, (status) => status === 503)).toBe(503)
     const ended = Promise.all(begun.map(endOf))
-    // Each is longer than the time that this takes.
     await eventually(
-      () => Promise.resolve(paced),
-      () => false,
-      1_500,
+      async () => paced.calls.filter(({ ending }) => ending === 'done'),
+      (done) => done.length === streams,
     )
     between.carriage = 'pass'
     const texts = await ended
