@@ -2,16 +2,8 @@
 // called.
 
 import { Command, CommanderError, Option } from 'commander'
-import {
-  CommandFailure,
-  type Context,
-  contextFor,
-  exitCodes,
-  type Invocation,
-  type Io,
-  leaveFilesToOwner,
-  visible,
-} from './context.ts'
+import { actionsOf, clientActionsOf, command, invocationOf } from './command.ts'
+import { CommandFailure, exitCodes, type Io, visible } from './context.ts'
 import { pools } from '../credits/pool.ts'
 import { eventTypes } from '../notify/events.ts'
 import { accountCommands, groupCommands, keyCommands } from './people-commands.ts'
@@ -77,10 +69,9 @@ export function program(argv: readonly string[], io: Io): Command {
   deploymentCommands(weir, io)
   upgradeCommand(weir, io)
   guideCommand(weir, io)
-  const runAction = (load: LoadAction) => run(io, load)
-  accountCommands(weir, runAction)
-  keyCommands(weir, runAction)
-  groupCommands(weir, runAction)
+  accountCommands(weir, io)
+  keyCommands(weir, io)
+  groupCommands(weir, io)
   creditCommands(weir, io)
   requestCommands(weir, io)
   ledgerCommands(weir, io)
@@ -95,60 +86,10 @@ export function program(argv: readonly string[], io: Io): Command {
   return weir
 }
 
-// Calls a command's action from commander, with the loaded configuration and the command line's options.
-
-type Action = (context: Context, invocation: Invocation) => Promise<void> | void
-
-type LoadAction = (invocation: Invocation) => Promise<Action>
-
-/** What commander calls: it loads the configuration and the command, and runs it. */
-function run(io: Io, load: LoadAction) {
-  return async (...given: unknown[]) => {
-    const invocation = invocationOf(given)
-    await runAction(await contextFor(io, invocation), invocation, await load(invocation))
-  }
-}
-
-/** The same for a command that calls a gateway: its configuration is the user's, and not that of the working directory. */
-function runForClient(io: Io, load: LoadAction) {
-  return async (...given: unknown[]) => {
-    const { clientContextFor } = await import('./gateway-address.ts')
-    const invocation = invocationOf(given)
-    await runAction(await clientContextFor(io, invocation), invocation, await load(invocation))
-  }
-}
-
-async function runAction(context: Context, invocation: Invocation, action: Action): Promise<void> {
-  for (const { name, problem } of context.loaded.warnings) context.io.err(`warning: ${name} ${problem}\n`)
-  try {
-    await action(context, invocation)
-  } finally {
-    leaveFilesToOwner(context.config.data_dir)
-  }
-}
-
-/** Commander passes the arguments, then the options, then the command. */
-function invocationOf(given: readonly unknown[]): Invocation {
-  const command = given.at(-1)
-  const options: Record<string, unknown> = command instanceof Command ? command.optsWithGlobals() : {}
-  return {
-    args: given
-      .slice(0, -2)
-      .flatMap((arg) => (Array.isArray(arg) ? arg.map(String) : typeof arg === 'string' ? [arg] : [])),
-    option(name) {
-      const value = options[name]
-      return typeof value === 'string' ? value : undefined
-    },
-    flag: (name) => options[name] === true,
-    options: (name) => [options[name] ?? []].flat().map(String),
-  }
-}
-
 function creditCommands(weir: Command, io: Io): void {
-  const group = weir.command('credits').description('grant credit and show balances')
-  group
-    .command('grant')
-    .description('grant credit to an account')
+  const credits = actionsOf(io, () => import('./commands/credits.ts'))
+  const group = command(weir, 'credits', 'grant credit and show balances')
+  command(group, 'grant', 'grant credit to an account')
     .requiredOption('--account <account>', 'id or e-mail address')
     .requiredOption('--pool <pool>', pools.join(', '))
     .requiredOption('--usd <amount>', 'how much, in US dollars')
@@ -157,54 +98,46 @@ function creditCommands(weir: Command, io: Io): void {
       'when it ends, such as 2027-01-31, or never; without it purchased credit lives 12 months, daily credit until midnight UTC',
     )
     .option('--id <id>', 'an id of yours: the same id never grants twice')
-    .action(run(io, async () => (await import('./commands/credits.ts')).grantCredit))
-  group
-    .command('show')
-    .description('show the balance of an account')
+    .action(credits('grantCredit'))
+  command(group, 'show', 'show the balance of an account')
     .requiredOption('--account <account>', 'id or e-mail address')
     .option('--history', 'every line of its journal as well')
     .option('--csv', 'those lines alone, as CSV')
-    .action(run(io, async () => (await import('./commands/credits.ts')).showCredit))
-  group
-    .command('statement')
-    .description('show what a month has brought and used')
+    .action(credits('showCredit'))
+  command(group, 'statement', 'show what a month has brought and used')
     .requiredOption('--account <account>', 'id or e-mail address')
     .option('--month <month>', 'such as 2026-11 (this month)')
     .option('--csv', 'its lines as CSV')
     .option('--html', 'a page to print')
-    .action(run(io, async () => (await import('./commands/credits.ts')).monthlyStatement))
+    .action(credits('monthlyStatement'))
   correctionCommands(group, io)
 }
 
 function correctionCommands(group: Command, io: Io): void {
-  group
-    .command('refund')
-    .description('take a payment back from its lot; what was spent of it becomes debt')
+  const credits = actionsOf(io, () => import('./commands/credits.ts'))
+  command(group, 'refund', 'take a payment back from its lot; what was spent of it becomes debt')
     .requiredOption('--account <account>', 'id or e-mail address')
     .requiredOption('--lot <lot>', 'the lot that the payment bought (weir credits show)')
     .requiredOption('--usd <amount>', 'how much, in US dollars')
     .requiredOption('--id <id>', 'an id of yours: the same id never refunds twice')
-    .action(run(io, async () => (await import('./commands/credits.ts')).refundCredit))
-  group
-    .command('adjust')
-    .description('correct a pool: add credit, or take free credit away')
+    .action(credits('refundCredit'))
+  command(group, 'adjust', 'correct a pool: add credit, or take free credit away')
     .requiredOption('--account <account>', 'id or e-mail address')
     .requiredOption('--pool <pool>', pools.join(', '))
     .requiredOption('--usd <amount>', 'how much, in US dollars; negative takes away')
     .requiredOption('--id <id>', 'an id of yours: the same id never adjusts twice')
-    .action(run(io, async () => (await import('./commands/credits.ts')).adjustCredit))
-  group
-    .command('expire')
-    .description('book the expiry of credit whose time is over; a running server does it by itself')
-    .action(run(io, async () => (await import('./commands/credits.ts')).expireCredit))
-  group
-    .command('debts')
-    .description('list the accounts that owe something')
-    .action(run(io, async () => (await import('./commands/credits.ts')).listDebts))
+    .action(credits('adjustCredit'))
+  command(
+    group,
+    'expire',
+    'book the expiry of credit whose time is over; a running server does it by itself',
+  ).action(credits('expireCredit'))
+  command(group, 'debts', 'list the accounts that owe something').action(credits('listDebts'))
 }
 
 function requestCommands(weir: Command, io: Io): void {
-  const group = weir.command('requests').description('read the request log: what became of every call')
+  const requests = actionsOf(io, () => import('./commands/requests.ts'))
+  const group = command(weir, 'requests', 'read the request log: what became of every call')
   const withFilters = (command: Command) =>
     command
       .option('--account <account>', 'only calls of this account: its id or e-mail address')
@@ -214,23 +147,19 @@ function requestCommands(weir: Command, io: Io): void {
       .option('--provider <id>', 'only calls of which this provider was asked last')
       .option('--outcome <what>', 'only calls that were served, failed or refused')
       .option('--tag <name=value>', 'only calls with this tag')
-  withFilters(group.command('list').description('list calls, the newest first'))
+  withFilters(command(group, 'list', 'list calls, the newest first'))
     .option('--since <date>', 'only calls that ended at or after it')
     .option('--until <date>', 'only calls that ended before it')
     .option('--limit <number>', 'how many to list (50)')
     .option('--cursor <cursor>', 'go on behind the page before')
-    .action(run(io, async () => (await import('./commands/requests.ts')).listRequests))
-  group
-    .command('show')
-    .description('show one call with its receipt: every attempt, and why it failed')
+    .action(requests('listRequests'))
+  command(group, 'show', 'show one call with its receipt: every attempt, and why it failed')
     .argument('<id>', 'the request id that its answer, its error or the log named')
-    .action(run(io, async () => (await import('./commands/requests.ts')).showRequest))
-  withFilters(group.command('tail').description('print calls as they end, until interrupted')).action(
-    run(io, async () => (await import('./commands/requests.ts')).tailRequests),
+    .action(requests('showRequest'))
+  withFilters(command(group, 'tail', 'print calls as they end, until interrupted')).action(
+    requests('tailRequests'),
   )
-  weir
-    .command('usage')
-    .description('what calls came to, by UTC day or month: calls, tokens and cost')
+  command(weir, 'usage', 'what calls came to, by UTC day or month: calls, tokens and cost')
     .option('--account <account>', 'only of this account: its id or e-mail address')
     .option('--key <id>', 'only calls with the key of this id')
     .option('--model <model>', 'only calls of this model')
@@ -243,7 +172,7 @@ function requestCommands(weir: Command, io: Io): void {
     .option('--from <date>', 'the first day (30 days up to the last)')
     .option('--to <date>', 'the last day (today)')
     .option('--csv', 'print CSV')
-    .action(run(io, async () => (await import('./commands/requests.ts')).showUsage))
+    .action(requests('showUsage'))
 }
 
 const reconcileHelp = `
@@ -290,35 +219,36 @@ Whoever may read the data directory may ask: as a service, that is its user (sud
 /var/lib/weir).`
 
 function ledgerCommands(weir: Command, io: Io): void {
-  const ledger = weir.command('ledger').description('prove the ledger')
-  ledger
-    .command('audit')
-    .description('replay every entry and check every invariant')
+  const ledger = actionsOf(io, () => import('./commands/ledger.ts'))
+  const group = command(weir, 'ledger', 'prove the ledger')
+  command(group, 'audit', 'replay every entry and check every invariant')
     .option(
       '--day <date>',
       'only what was booked on this UTC day: a date such as 2027-01-31, today or yesterday',
     )
     .addHelpText('after', auditHelp)
-    .action(run(io, async () => (await import('./commands/ledger.ts')).audit))
-  ledger
-    .command('accept')
-    .description('go on with the history the database has, where an anchored one was cut short or replaced')
+    .action(ledger('audit'))
+  command(
+    group,
+    'accept',
+    'go on with the history the database has, where an anchored one was cut short or replaced',
+  )
     .requiredOption('--reason <text>', 'why: it is kept, and the audit tells it')
     .addHelpText('after', acceptHelp)
-    .action(run(io, async () => (await import('./commands/ledger.ts')).accept))
-  ledger
-    .command('move')
-    .description('copy an installation on SQLite that is not being served into an empty PostgreSQL')
+    .action(ledger('accept'))
+  command(group, 'move', 'copy an installation on SQLite that is not being served into an empty PostgreSQL')
     .requiredOption(
       '--to <url>',
       'the database, such as postgres://weir@db.example.org/weir, or file:/path with it',
     )
     .option('--ca <file>', 'the certificates of the authority that has signed the one of the server')
     .addHelpText('after', moveHelp)
-    .action(run(io, async () => (await import('./commands/ledger.ts')).move))
-  ledger
-    .command('reconcile')
-    .description("compare a provider's usage export, or its invoice by model and day, with the ledger")
+    .action(ledger('move'))
+  command(
+    group,
+    'reconcile',
+    "compare a provider's usage export, or its invoice by model and day, with the ledger",
+  )
     .argument('<file>', 'the export: CSV, JSON or JSON Lines')
     .requiredOption('--provider <provider>', 'the id of the provider that bills')
     .option(
@@ -329,32 +259,37 @@ function ledgerCommands(weir: Command, io: Io): void {
     .option('--since <date>', 'only calls that ended at or after it')
     .option('--until <date>', 'only calls that ended before it')
     .addHelpText('after', reconcileHelp)
-    .action(run(io, async () => (await import('./commands/ledger.ts')).reconcileLedger))
+    .action(ledger('reconcileLedger'))
 }
 
+/** Of the commands that call a gateway. */
+const gatewayUrl = [
+  '--url <address>',
+  'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
+] as const
+
 function mcpCommands(weir: Command, io: Io): void {
-  const group = weir
-    .command('mcp')
-    .description('MCP servers that an account registers, and the gateway as one')
-  group
-    .command('serve')
-    .description('speak MCP on standard input and output, for desktop programs; a gateway must be running')
+  const asClient = clientActionsOf(io, () => import('./commands/mcp.ts'))
+  const group = command(weir, 'mcp', 'MCP servers that an account registers, and the gateway as one')
+  command(
+    group,
+    'serve',
+    'speak MCP on standard input and output, for desktop programs; a gateway must be running',
+  )
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
-    .option(
-      '--url <address>',
-      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
-    )
-    .action(runForClient(io, async () => (await import('./commands/mcp.ts')).serveMcp))
+    .option(...gatewayUrl)
+    .action(asClient('serveMcp'))
   mcpServerCommands(group, io)
 }
 
 function mcpServerCommands(group: Command, io: Io): void {
+  const mcp = actionsOf(io, () => import('./commands/mcp.ts'))
   const account = ['--account <account>', 'id or e-mail address'] as const
-  group
-    .command('add')
-    .description(
-      'register an MCP server under a name, or change it; needs secrets.master_key where it is sent secrets',
-    )
+  command(
+    group,
+    'add',
+    'register an MCP server under a name, or change it; needs secrets.master_key where it is sent secrets',
+  )
     .argument('<name>', 'how calls name it')
     .argument('<url>', 'such as https://mcp.example.com/mcp')
     .requiredOption(...account)
@@ -362,153 +297,115 @@ function mcpServerCommands(group: Command, io: Io): void {
     .option('--header <header...>', 'more that it is sent: "Name: value"')
     .option('--client-id <id>', 'the OAuth client that is registered at its authorisation server')
     .option('--client-secret <secret>', 'of that client; - reads standard input')
-    .action(run(io, async () => (await import('./commands/mcp.ts')).addServer))
-  group
-    .command('list')
-    .description('list the MCP servers of an account')
+    .action(mcp('addServer'))
+  command(group, 'list', 'list the MCP servers of an account')
     .requiredOption(...account)
-    .action(run(io, async () => (await import('./commands/mcp.ts')).listServers))
-  group
-    .command('test')
-    .description('connect to a registered MCP server and list its tools')
+    .action(mcp('listServers'))
+  command(group, 'test', 'connect to a registered MCP server and list its tools')
     .argument('<name>', 'its name')
     .requiredOption(...account)
-    .action(run(io, async () => (await import('./commands/mcp.ts')).testServer))
-  group
-    .command('remove')
-    .description('forget an MCP server and its secrets')
+    .action(mcp('testServer'))
+  command(group, 'remove', 'forget an MCP server and its secrets')
     .argument('<name>', 'its name')
     .requiredOption(...account)
-    .action(run(io, async () => (await import('./commands/mcp.ts')).removeServer))
+    .action(mcp('removeServer'))
 }
 
 function modelCommands(weir: Command, io: Io): void {
-  weir
-    .command('models')
-    .description('list the models of the catalog')
+  const models = actionsOf(io, () => import('./commands/models.ts'))
+  const chat = clientActionsOf(io, () => import('./commands/chat.ts'))
+  command(weir, 'models', 'list the models of the catalog')
     .argument('[text]', 'only ids that contain this')
     .option('--available', 'only what can be called now: of providers with a key, and of servers that run')
     .option('--all', 'the whole catalog; in a terminal what can be called now is shown first')
-    .action(run(io, async () => (await import('./commands/models.ts')).listModels))
-  weir
-    .command('chat')
-    .description('ask a running gateway; the reply is streamed, its receipt follows')
+    .action(models('listModels'))
+  command(weir, 'chat', 'ask a running gateway; the reply is streamed, its receipt follows')
     .argument('<model>', 'such as openai/gpt-5')
     .argument('<message...>', 'what to say; - reads it from standard input')
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
-    .option(
-      '--url <address>',
-      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
-    )
-    .action(runForClient(io, async () => (await import('./commands/chat.ts')).chat))
-  weir
-    .command('route')
-    .description('names that lead to several models')
+    .option(...gatewayUrl)
+    .action(chat('chat'))
+  command(weir, 'route', 'names that lead to several models')
     .command('explain')
     .description('who would be asked for a model now, and why; a gateway must be running')
     .argument('<model>', 'a route, an alias or a model')
     .option('--key <key>', 'the API key that would call (or WEIR_API_KEY)')
-    .option(
-      '--url <address>',
-      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
-    )
-    .action(runForClient(io, async () => (await import('./commands/chat.ts')).explainRoute))
+    .option(...gatewayUrl)
+    .action(chat('explainRoute'))
 }
 
 function catalogCommands(weir: Command, io: Io): void {
-  const group = weir.command('catalog').description('compare, replace and export the catalog')
-  group
-    .command('diff')
-    .description('how a catalog file differs from the catalog in use')
+  const models = actionsOf(io, () => import('./commands/models.ts'))
+  const group = command(weir, 'catalog', 'compare, replace and export the catalog')
+  command(group, 'diff', 'how a catalog file differs from the catalog in use')
     .argument('<file>', 'a catalog file')
-    .action(run(io, async () => (await import('./commands/models.ts')).diffCatalog))
-  group
-    .command('import')
-    .description(
-      'put a catalog file to use: from the next start on, or with store.url at every gateway at once',
-    )
+    .action(models('diffCatalog'))
+  command(
+    group,
+    'import',
+    'put a catalog file to use: from the next start on, or with store.url at every gateway at once',
+  )
     .argument('[file]', 'a catalog file')
     .option('--bundled', 'the catalog that came with the program again')
-    .action(run(io, async () => (await import('./commands/models.ts')).importCatalog))
-  group
-    .command('export')
-    .description('write the catalog in use to a file')
+    .action(models('importCatalog'))
+  command(group, 'export', 'write the catalog in use to a file')
     .argument('<file>', 'where to; - is standard output')
-    .action(run(io, async () => (await import('./commands/models.ts')).exportCatalog))
+    .action(models('exportCatalog'))
 }
 
 function voucherCommands(weir: Command, io: Io): void {
-  const group = weir.command('vouchers').description('codes that become purchased credit, each once')
-  group
-    .command('create')
-    .description('make vouchers; their codes are shown this once')
+  const payments = actionsOf(io, () => import('./commands/payments.ts'))
+  const group = command(weir, 'vouchers', 'codes that become purchased credit, each once')
+  command(group, 'create', 'make vouchers; their codes are shown this once')
     .requiredOption('--usd <amount>', 'the credit of each, US dollars')
     .option('--count <number>', 'how many', '1')
     .option('--expires <date>', 'until when they can be redeemed')
     .option('--note <text>', 'what they are for')
-    .action(run(io, async () => (await import('./commands/payments.ts')).createVouchers))
-  group
-    .command('list')
-    .description('list vouchers, the newest first')
-    .action(run(io, async () => (await import('./commands/payments.ts')).listVouchers))
-  group
-    .command('revoke')
-    .description('make a voucher worthless; one that was redeemed stays credit')
+    .action(payments('createVouchers'))
+  command(group, 'list', 'list vouchers, the newest first').action(payments('listVouchers'))
+  command(group, 'revoke', 'make a voucher worthless; one that was redeemed stays credit')
     .argument('<id>', 'the id of the voucher')
-    .action(run(io, async () => (await import('./commands/payments.ts')).revokeVoucher))
+    .action(payments('revokeVoucher'))
 }
 
 function planCommands(weir: Command, io: Io): void {
-  const group = weir.command('plans').description('plans: subscription credit and models for a price')
-  group
-    .command('list')
-    .description('list what is sold')
-    .action(run(io, async () => (await import('./commands/plans.ts')).listPlans))
-  group
-    .command('subscribers')
-    .description('list who has a plan, or has paid for a period that is to come')
+  const plans = actionsOf(io, () => import('./commands/plans.ts'))
+  const group = command(weir, 'plans', 'plans: subscription credit and models for a price')
+  command(group, 'list', 'list what is sold').action(plans('listPlans'))
+  command(group, 'subscribers', 'list who has a plan, or has paid for a period that is to come')
     .option('--plan <id>', 'only those of this plan')
     .option('--account <account>', 'only those of this account')
-    .action(run(io, async () => (await import('./commands/plans.ts')).listSubscribers))
-  group
-    .command('grant')
-    .description('give an account a period of a plan without a payment')
+    .action(plans('listSubscribers'))
+  command(group, 'grant', 'give an account a period of a plan without a payment')
     .requiredOption('--account <account>', 'id or e-mail address')
     .requiredOption('--plan <id>', 'one of payments.plans')
     .option('--id <id>', 'an id of yours: the same one again grants nothing more')
-    .action(run(io, async () => (await import('./commands/plans.ts')).grantPlanByHand))
+    .action(plans('grantPlanByHand'))
 }
 
 function subscriptionCommands(weir: Command, io: Io): void {
-  const group = weir.command('subscriptions').description('premium subscriptions, sold elsewhere')
-  group
-    .command('grant')
-    .description('add a period of a product, as the hook of its seller does')
+  const payments = actionsOf(io, () => import('./commands/payments.ts'))
+  const group = command(weir, 'subscriptions', 'premium subscriptions, sold elsewhere')
+  command(group, 'grant', 'add a period of a product, as the hook of its seller does')
     .requiredOption('--account <account>', 'id or e-mail address')
     .requiredOption('--product <id>', 'one of subscriptions.products')
     .option('--subscription <id>', 'the subscription that the period belongs to; a new one without it')
     .option('--source <name>', 'who sells it', 'manual')
     .option('--from <date>', 'when the period begins (today)')
     .option('--to <date>', 'when it ends, if sooner than the product says')
-    .action(run(io, async () => (await import('./commands/payments.ts')).grantSubscription))
-  group
-    .command('end')
-    .description('end a subscription; its credit lasts until its period is over')
+    .action(payments('grantSubscription'))
+  command(group, 'end', 'end a subscription; its credit lasts until its period is over')
     .argument('<subscription>', 'its id')
     .option('--source <name>', 'who sells it', 'manual')
     .option('--refund', 'take back what is left of its credit')
-    .action(run(io, async () => (await import('./commands/payments.ts')).endSubscription))
-  group
-    .command('list')
-    .description('list periods, the latest first')
+    .action(payments('endSubscription'))
+  command(group, 'list', 'list periods, the latest first')
     .option('--account <account>', 'only those of this account')
-    .action(run(io, async () => (await import('./commands/payments.ts')).listSubscriptions))
+    .action(payments('listSubscriptions'))
 }
 
 function serveCommand(weir: Command, io: Io): void {
-  weir
-    .command('serve')
-    .description('run the gateway')
+  command(weir, 'serve', 'run the gateway')
     .option('--host <address>', 'the address to listen on (127.0.0.1)')
     .option('--port <number>', 'the port to listen on (8787); 0 takes a free one')
     .option('--processes <number>', 'equal gateways on one port (1); more than one needs store.url')
@@ -522,61 +419,58 @@ function serveCommand(weir: Command, io: Io): void {
 }
 
 function upkeepCommands(weir: Command, io: Io): void {
-  weir
-    .command('backup')
-    .description('copy the database to a new file, also beside a running server')
+  const service = actionsOf(io, () => import('./commands/service.ts'))
+  const connect = clientActionsOf(io, () => import('./commands/connect.ts'))
+  const conformance = clientActionsOf(io, () => import('./commands/conformance.ts'))
+  const doctor = actionsOf(io, () => import('./commands/doctor.ts'))
+  command(weir, 'backup', 'copy the database to a new file, also beside a running server')
     .argument('<file>', 'where to; a file that exists is never overwritten')
-    .action(run(io, async () => (await import('./commands/service.ts')).backUpTo))
-  weir
-    .command('restore')
-    .description(
-      'put a backup into the data directory, once its ledger is proven; the server must be stopped',
-    )
+    .action(service('backUpTo'))
+  command(
+    weir,
+    'restore',
+    'put a backup into the data directory, once its ledger is proven; the server must be stopped',
+  )
     .argument('<file>', 'what weir backup wrote')
     .option('--force', 'also where there is a database; it is moved aside, not deleted')
-    .action(run(io, async () => (await import('./commands/service.ts')).restoreFrom))
-  const config = weir.command('config').description('check and show the configuration')
-  config
-    .command('check')
-    .description('check the configuration; all faults are listed')
-    .action(async (...given: unknown[]) =>
+    .action(service('restoreFrom'))
+  const config = command(weir, 'config', 'check and show the configuration')
+  command(config, 'check', 'check the configuration; all faults are listed').action(
+    async (...given: unknown[]) =>
       (await import('./commands/service.ts')).checkConfig(io, invocationOf(given)),
-    )
-  config
-    .command('show')
-    .description('show every setting, its value and where it came from')
-    .action(run(io, async () => (await import('./commands/service.ts')).showConfig))
-  config
-    .command('explain')
-    .description('say what a setting means, its default, its environment variable, and its value here')
+  )
+  command(config, 'show', 'show every setting, its value and where it came from').action(
+    service('showConfig'),
+  )
+  command(
+    config,
+    'explain',
+    'say what a setting means, its default, its environment variable, and its value here',
+  )
     .argument('<key>', 'its name, such as timeouts.first_byte_ms, or a part of names')
-    .action(run(io, async () => (await import('./commands/service.ts')).explainSetting))
-  config
-    .command('reload')
-    .description('have the running server read its configuration again; what needs a restart is named')
+    .action(service('explainSetting'))
+  command(
+    config,
+    'reload',
+    'have the running server read its configuration again; what needs a restart is named',
+  )
     .option('--dry-run', 'only say what would change')
-    .action(run(io, async () => (await import('./commands/service.ts')).reloadConfig))
-  config
-    .command('undo')
-    .description('take back the latest change that was made by the API or in the console')
-    .action(run(io, async () => (await import('./commands/service.ts')).undoConfig))
-  weir
-    .command('connect')
-    .description('what points a client at this gateway; without a name, the list of clients')
+    .action(service('reloadConfig'))
+  command(config, 'undo', 'take back the latest change that was made by the API or in the console').action(
+    service('undoConfig'),
+  )
+  command(weir, 'connect', 'what points a client at this gateway; without a name, the list of clients')
     .argument('[client]', 'such as codex or opencode')
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
-    .option(
-      '--url <address>',
-      'the base URL of the gateway (WEIR_URL, else that of your own ~/.config/weir/weir.yaml, else this machine)',
-    )
+    .option(...gatewayUrl)
     .option('--model <id>', 'the model it calls, such as openai/gpt-5', 'sim/echo')
     .option('--write', 'write it into the configuration of the client; what is there stays')
-    .action(runForClient(io, async () => (await import('./commands/connect.ts')).connect))
-  weir
-    .command('conformance')
-    .description(
-      'try what clients may rely on, at this gateway or at any other server, and report what holds',
-    )
+    .action(connect('connect'))
+  command(
+    weir,
+    'conformance',
+    'try what clients may rely on, at this gateway or at any other server, and report what holds',
+  )
     .argument('[address]', 'the base URL, such as https://host/v1 (this gateway)')
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
     .option(
@@ -586,24 +480,13 @@ function upkeepCommands(weir: Command, io: Io): void {
     .option('--protocol <list>', 'only these, with commas: models, chat, responses, messages, gemini')
     .option('--timeout <seconds>', 'how long one answer may take', '60')
     .option('--html <file>', 'write the report as a page')
-    .action(runForClient(io, async () => (await import('./commands/conformance.ts')).conformance))
-  weir
-    .command('doctor')
-    .description('look for what keeps the gateway from working')
+    .action(conformance('conformance'))
+  command(weir, 'doctor', 'look for what keeps the gateway from working')
     .option('--provider <id>', 'make one cheap call to this provider, and say what is wrong')
-    .action(
-      run(io, async ({ option }) =>
-        option('provider') === undefined
-          ? (await import('./commands/doctor.ts')).doctor
-          : (await import('./commands/doctor.ts')).probe,
-      ),
-    )
-  weir
-    .command('version')
-    .description('print the version')
-    .action(async (...given: unknown[]) =>
-      (await import('./commands/service.ts')).version(io, invocationOf(given)),
-    )
+    .action(doctor('doctor'))
+  command(weir, 'version', 'print the version').action(async (...given: unknown[]) =>
+    (await import('./commands/service.ts')).version(io, invocationOf(given)),
+  )
 }
 
 const upgradeHelp = `
@@ -617,9 +500,8 @@ goes on with what it began with: restart it.
 Exit code 0 when done, or when there is nothing newer; 1 otherwise.`
 
 function upgradeCommand(weir: Command, io: Io): void {
-  weir
-    .command('upgrade')
-    .description('replace this program by that of a signed release')
+  const upgrade = actionsOf(io, () => import('./commands/upgrade.ts'))
+  command(weir, 'upgrade', 'replace this program by that of a signed release')
     .option('--from <place>', 'the folder or address of a release')
     .option('--key <key>', 'the public key of whoever released it (the one built in)')
     .option('--check', 'only say what is there')
@@ -627,46 +509,43 @@ function upgradeCommand(weir: Command, io: Io): void {
     .option('--rollback', 'put the former program back')
     .option('--force', 'also in a container, and where a package manager put the program')
     .addHelpText('after', upgradeHelp)
-    .action(run(io, async () => (await import('./commands/upgrade.ts')).upgrade))
+    .action(upgrade('upgrade'))
 }
 
 function deploymentCommands(weir: Command, io: Io): void {
-  weir
-    .command('init')
-    .description('write a small weir.yaml with the providers that are found here; a file that is there stays')
+  const status = actionsOf(io, () => import('./commands/status.ts'))
+  const service = actionsOf(io, () => import('./commands/service.ts'))
+  const serve = actionsOf(io, () => import('./commands/serve.ts'))
+  command(
+    weir,
+    'init',
+    'write a small weir.yaml with the providers that are found here; a file that is there stays',
+  )
     .option('--yes', 'ask nothing: take what is found and the defaults')
     .option('--host <address>', 'the address to listen on (127.0.0.1)')
     .option('--port <number>', 'the port to listen on (8787)')
     .option('--public-url <url>', 'the address that clients use, where a proxy stands in front')
     .option('--print', 'print the file instead of writing it')
     .action(async (...given: unknown[]) => (await import('./commands/init.ts')).init(io, invocationOf(given)))
-  weir
-    .command('status')
-    .description('one screen: is it running, its providers, credit, today, the audit of today')
+  command(weir, 'status', 'one screen: is it running, its providers, credit, today, the audit of today')
     .addHelpText('after', statusHelp)
-    .action(run(io, async () => (await import('./commands/status.ts')).status))
+    .action(status('status'))
   weir
     .command('welcome', { hidden: true })
     .description('what weir does without a command')
-    .action(run(io, async () => (await import('./commands/status.ts')).welcome))
-  const service = weir.command('service').description('run the gateway as a system service')
-  service
-    .command('print')
-    .description('print a systemd unit for this executable; nothing is installed')
+    .action(status('welcome'))
+  const group = command(weir, 'service', 'run the gateway as a system service')
+  command(group, 'print', 'print a systemd unit for this executable; nothing is installed')
     .option('--user <name>', 'the system user it runs as', 'weir')
     .option('--exec <path>', 'the executable (this one)')
-    .action(run(io, async () => (await import('./commands/service.ts')).printService))
-  weir
-    .command('healthcheck')
-    .description('exit with 0 when the running gateway is ready, with 1 otherwise')
+    .action(service('printService'))
+  command(weir, 'healthcheck', 'exit with 0 when the running gateway is ready, with 1 otherwise')
     .option(
       '--url <address>',
       'the base URL of the gateway (that of the server of the data directory, or the configured address)',
     )
-    .action(run(io, async () => (await import('./commands/serve.ts')).healthcheck))
-  weir
-    .command('completions')
-    .description('print a script that completes commands in bash, zsh or fish')
+    .action(serve('healthcheck'))
+  command(weir, 'completions', 'print a script that completes commands in bash, zsh or fish')
     .argument('<shell>', 'bash, zsh or fish')
     .action(async (shell: string) =>
       io.out((await import('./commands/service.ts')).completionScript(shell, weir)),
@@ -674,9 +553,7 @@ function deploymentCommands(weir: Command, io: Io): void {
 }
 
 function guideCommand(weir: Command, io: Io): void {
-  weir
-    .command('guide')
-    .description('list the pages of the guide, or print one; a running gateway shows them at /docs')
+  command(weir, 'guide', 'list the pages of the guide, or print one; a running gateway shows them at /docs')
     .argument('[page]', 'its name, such as start, or that of a file, such as grafana')
     .action(async (...given: unknown[]) =>
       (await import('./commands/service.ts')).printGuide(io, invocationOf(given)),
@@ -684,44 +561,38 @@ function guideCommand(weir: Command, io: Io): void {
 }
 
 function alarmCommands(weir: Command, io: Io): void {
-  const group = weir.command('alarms').description('what operators are told of: see alarms in the settings')
-  group
-    .command('list')
-    .description('what they were told of and is not over')
-    .action(run(io, async () => (await import('./commands/alarms.ts')).listAlarms))
-  group
-    .command('test')
-    .description('tell everybody whom the configuration names, now; fails where somebody is not reached')
-    .action(run(io, async () => (await import('./commands/alarms.ts')).testAlarms))
+  const alarms = actionsOf(io, () => import('./commands/alarms.ts'))
+  const group = command(weir, 'alarms', 'what operators are told of: see alarms in the settings')
+  command(group, 'list', 'what they were told of and is not over').action(alarms('listAlarms'))
+  command(
+    group,
+    'test',
+    'tell everybody whom the configuration names, now; fails where somebody is not reached',
+  ).action(alarms('testAlarms'))
 }
 
 function webhookCommands(weir: Command, io: Io): void {
-  const group = weir
-    .command('webhooks')
-    .description('addresses that are told what happens to an account; they need secrets.master_key')
+  const webhooks = actionsOf(io, () => import('./commands/webhooks.ts'))
+  const group = command(
+    weir,
+    'webhooks',
+    'addresses that are told what happens to an account; they need secrets.master_key',
+  )
   const account = ['--account <account>', 'id or e-mail address'] as const
-  group
-    .command('add')
-    .description('add a webhook; the secret that its messages are signed with is shown this once')
+  command(group, 'add', 'add a webhook; the secret that its messages are signed with is shown this once')
     .argument('<url>', 'such as https://example.com/hooks/weir')
     .requiredOption(...account)
     .option('--event <event...>', `${eventTypes.join(', ')} (all of them)`)
-    .action(run(io, async () => (await import('./commands/webhooks.ts')).addWebhook))
-  group
-    .command('list')
-    .description('list the webhooks of an account')
+    .action(webhooks('addWebhook'))
+  command(group, 'list', 'list the webhooks of an account')
     .requiredOption(...account)
-    .action(run(io, async () => (await import('./commands/webhooks.ts')).listWebhooks))
-  group
-    .command('test')
-    .description('send a message of the type webhook.test now; fails where it is not taken')
+    .action(webhooks('listWebhooks'))
+  command(group, 'test', 'send a message of the type webhook.test now; fails where it is not taken')
     .argument('<id>', 'the id of the webhook')
     .requiredOption(...account)
-    .action(run(io, async () => (await import('./commands/webhooks.ts')).testWebhook))
-  group
-    .command('remove')
-    .description('remove a webhook, and what waits for it')
+    .action(webhooks('testWebhook'))
+  command(group, 'remove', 'remove a webhook, and what waits for it')
     .argument('<id>', 'the id of the webhook')
     .requiredOption(...account)
-    .action(run(io, async () => (await import('./commands/webhooks.ts')).removeWebhook))
+    .action(webhooks('removeWebhook'))
 }

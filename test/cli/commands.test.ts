@@ -1,6 +1,7 @@
 // The command-line contract: machine output, exit codes, and what each command does to the store.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Glob } from 'bun'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { CatalogFile, CatalogRow } from '../../src/catalog/row.ts'
 import { type TempDir, tempDir } from '../support/tmp.ts'
@@ -630,4 +631,19 @@ describe('usage', () => {
       expect(out).toMatch(new RegExp(`^  ${name}\\b`, 'm'))
     }
   })
+})
+
+// knip does not see who uses these files: their actions are taken by name.
+test('every action in a file of commands is that of a command', () => {
+  const folder = new URL('../../src/cli/', import.meta.url).pathname
+  const textOf = (file: string) => readFileSync(`${folder}${file}`, 'utf8')
+  const called = `${textOf('program.ts')}${textOf('people-commands.ts')}`
+  const actions = Array.from(new Glob('commands/*.ts').scanSync(folder)).flatMap((file) =>
+    Array.from(
+      textOf(file).matchAll(/^export async function (\w+)\(\s*(?:context|io)\b[^)]*\): Promise<void>/gm),
+      ([, name]) => name!,
+    ),
+  )
+  expect(actions.length).toBeGreaterThan(80)
+  expect(actions.filter((name) => !new RegExp(`\\('${name}'\\)|\\.${name}\\(io\\b`).test(called))).toEqual([])
 })

@@ -212,8 +212,9 @@ export async function signInLink(context: Context, invocation: Invocation): Prom
   print(context, { json: link, text: link.url })
 }
 
-/** Opens an account for an address and prints its first sign-in link. */
+/** Opens an account for an address and prints its first sign-in link, or does so for a list of people. */
 export async function invite(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.option('file') !== undefined) return inviteList(context, invocation)
   if (invocation.option('email') === undefined) throw usageFault('name whom to invite: --email or --file')
   const role = oneOf('--role', invocation.option('role') ?? 'user', roles)
   const email = invocation.option('email') ?? ''
@@ -350,7 +351,7 @@ function sessionView(session: Session, now: number) {
 // `weir accounts invite --file`: people of a list, each with an account, a group and an allowance.
 
 /** Opens accounts for the people of a file; see `invitePeople`. */
-export async function inviteList(context: Context, invocation: Invocation): Promise<void> {
+async function inviteList(context: Context, invocation: Invocation): Promise<void> {
   const file = invocation.option('file') ?? ''
   const rows = readList(textOf(file), file)
   const invited = await withStore(context, async (store) => {

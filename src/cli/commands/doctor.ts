@@ -31,7 +31,8 @@ import { NearIds } from '../../catalog/catalog.ts'
 type Check = (context: Context) => Promise<readonly Finding[]>
 
 /** Runs every check; fails if one finds something bad. */
-export async function doctor(context: Context): Promise<void> {
+export async function doctor(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.option('provider') !== undefined) return probe(context, invocation)
   const checks: readonly Check[] = [
     configuration,
     dataDirectory,
@@ -447,7 +448,7 @@ interface Verdict extends Finding {
 }
 
 /** Calls the provider once with each of its keys. Fails with the reason if a call is not answered. */
-export async function probe(context: Context, invocation: Invocation): Promise<void> {
+async function probe(context: Context, invocation: Invocation): Promise<void> {
   const verdicts = await verdictsOf(context, invocation.option('provider') ?? '')
   const bad = verdicts.filter(({ state }) => state === 'bad')
   const text = verdicts.map(({ check, state, detail }) => `${state.padEnd(4)}  ${check}  ${detail}`)
