@@ -5,7 +5,7 @@
 export interface WebhookEvent {
   /** As the guide says it. */
   readonly when: string
-  /** The members of `data`. */
+  /** The members of `data`: whoever sends the event gives these. */
   readonly data: readonly string[]
 }
 
@@ -38,4 +38,8 @@ export const events = {
 } as const satisfies Readonly<Record<string, WebhookEvent>>
 
 export type EventType = keyof typeof events
+/** An event's `data`: it has the members that its row names. */
+export type EventData<Type extends EventType> = Type extends EventType
+  ? Readonly<Record<(typeof events)[Type]['data'][number], unknown>>
+  : never
 export const eventTypes = Object.keys(events) as [EventType, ...EventType[]]

@@ -2,11 +2,12 @@
 // without webhooks cost nothing.
 
 import { type Account, type AccountStore, type ApiKey, keyState, windowStart } from '../accounts/account.ts'
+import type { Awaitable } from '../async/async.ts'
 import { type GroupStore, scopeOf, windowAt } from '../accounts/group.ts'
 import { remainingIn } from '../credits/wallet.ts'
 import type { Balance, LedgerStore } from '../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
-import type { EventType } from './events.ts'
+import type { EventData, EventType } from './events.ts'
 import type { AccountEvent, WebhookStore } from './webhook.ts'
 
 /** What has ended at all gateways of a database, a moment ago. Reject with `store_unavailable`. */
@@ -25,7 +26,9 @@ export interface CallTotals {
 }
 
 interface WatchParts {
-  readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit' | 'lastSource'>
+  readonly store: Pick<WebhookStore, 'accountsWanting' | 'lastSource'> & {
+    emit<Type extends Watched>(event: AccountEvent<Type>): Awaitable<void>
+  }
   readonly accounts: Pick<AccountStore, 'pageKeys' | 'findAccount'>
   readonly groups: Pick<GroupStore, 'membershipsOf' | 'findGroup'>
   readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend' | 'budgetSpend'>
@@ -43,6 +46,8 @@ const watched = [
   'key.limit_reached',
   'group.budget_reached',
 ] as const satisfies readonly EventType[]
+/** What the watch may send: accounts that have webhooks for none of these are not looked at. */
+type Watched = (typeof watched)[number]
 const perStep = 50
 const mostRefused = 10_000
 const mostSpenders = 10_000
@@ -236,10 +241,10 @@ export class AccountWatch {
    * Emits an event for a new crossing, or the last one again for webhooks that were added since. `isSame` says, by what
    * follows the name in the source of the last event, whether this is still the same crossing.
    */
-  async #onBeyond(
-    { account, type, name }: Subject,
+  async #onBeyond<Type extends Watched>(
+    { account, type, name }: Subject<Type>,
     crossing: string,
-    data: AccountEvent['data'],
+    data: EventData<Type>,
     at: number,
     isSame: (before: string) => boolean,
   ): Promise<void> {
@@ -267,9 +272,9 @@ function millionths(share: number): bigint {
 }
 
 /** What has a limit: an account, or one of its keys. */
-interface Subject {
+interface Subject<Type extends Watched = Watched> {
   readonly account: string
-  readonly type: (typeof watched)[number]
+  readonly type: Type
   /** How the sources of its events begin. */
   readonly name: string
 }

@@ -7,7 +7,7 @@ import type { Awaitable } from '../async/async.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
 import { GatewayError } from '../errors/errors.ts'
 import { signatureHeaders } from '../payments/processor.ts'
-import { type EventType, eventTypes } from './events.ts'
+import { type EventData, type EventType, eventTypes } from './events.ts'
 
 export interface WebhookRow {
   readonly id: string
@@ -42,17 +42,17 @@ export interface Delivery {
 }
 
 /** Something that happened to an account. */
-export interface AccountEvent {
+export interface AccountEvent<Type extends EventType = EventType> {
   readonly account: string
-  readonly type: EventType
+  readonly type: Type
   /** The subject of the event; each source is sent once to each webhook. */
   readonly source: string
   readonly at: number
-  readonly data: Readonly<Record<string, unknown>>
+  readonly data: EventData<Type>
 }
 
 /** A key was frozen at `at`, milliseconds since 1970: reported by whoever has found it, or used from too many networks. */
-export function keyFrozen(key: ApiKey, reason: 'leak' | 'networks', at: number): AccountEvent {
+export function keyFrozen(key: ApiKey, reason: 'leak' | 'networks', at: number): AccountEvent<'key.frozen'> {
   const { id, account, name, mode, lastFour } = key
   const data = { key: id, name, mode, last4: lastFour, reason }
   return { account, type: 'key.frozen', source: `key.frozen:${id}:${at}`, at, data }
@@ -66,7 +66,7 @@ export interface WebhookStore {
   /** Removes it with its pending deliveries. False if the account has none with this id. */
   removeWebhook(account: string, id: string): Awaitable<boolean>
   /** Queues an event for each webhook of its account that subscribes to it. */
-  emit(event: AccountEvent): Awaitable<void>
+  emit<Type extends EventType>(event: AccountEvent<Type>): Awaitable<void>
   /** The source of the newest event queued for the account, of those that begin with `subject` and a colon. */
   lastSource(account: string, subject: string): Awaitable<string | undefined>
   /** Accounts after `after`, in order of id, with a webhook for one of these types. */

@@ -49,7 +49,7 @@ const event = (source: string, type: EventType = 'balance.low') => ({
   type,
   source,
   at: now,
-  data: { available_usd: '0.5' },
+  data: { available_usd: '0.5', threshold_usd: '1' },
 })
 const add = (events: readonly EventType[] = ['balance.low'], url = 'https://example.org/hook') =>
   webhooks.add('acct_anna', { url, events })
@@ -67,7 +67,7 @@ test('a message is signed as Standard Webhooks has it, and sent once', async () 
   expect(JSON.parse(message!.body)).toEqual({
     type: 'balance.low',
     timestamp: new Date(start).toISOString(),
-    data: { available_usd: '0.5' },
+    data: { available_usd: '0.5', threshold_usd: '1' },
   })
   const raw = new TextEncoder().encode(message!.body)
   expect(() => requireSigned(raw, message!.headers, [secret], now)).not.toThrow()

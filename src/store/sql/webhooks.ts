@@ -203,7 +203,7 @@ export function* addToOutbox({ account, type, source, at, data }: AccountEvent):
     yield* deliveries.add.run(`msg_${randomBytes(12).toString('hex')}`, id, type, source, at, body, at)
 }
 
-export function keyCreated(key: ApiKey, replaces: string | null): AccountEvent {
+export function keyCreated(key: ApiKey, replaces: string | null): AccountEvent<'key.created'> {
   const { id, account, name, mode, lastFour, createdAt } = key
   return {
     account,
@@ -214,7 +214,7 @@ export function keyCreated(key: ApiKey, replaces: string | null): AccountEvent {
   }
 }
 
-export function topUpCredited(topUp: TopUp, at: number | null): AccountEvent {
+export function topUpCredited(topUp: TopUp, at: number | null): AccountEvent<'top_up.credited'> {
   const { id, account, amount, currency, credit, lot, receipt } = topUp
   return {
     account,

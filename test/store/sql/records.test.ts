@@ -30,12 +30,12 @@ const webhookOf = (id: string, account: string, events: WebhookRow['events']): W
   createdAt: noon,
 })
 
-const eventOf = (account: string, source: string): AccountEvent => ({
+const eventOf = (account: string, source: string): AccountEvent<'key.created'> => ({
   account,
   type: 'key.created',
   source,
   at: noon,
-  data: { key: source },
+  data: { key: source, name: 'a', mode: 'live', last4: '1234', replaces: null },
 })
 
 const said = {
