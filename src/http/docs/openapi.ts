@@ -7,6 +7,7 @@ import {
   type DescribedSchema,
   errorResponses,
   errorSchemas,
+  inPath,
   ofAnyRequest,
   ofBody,
   ofCaller,
@@ -95,10 +96,9 @@ function describeSchema({ schema, fields }: DescribedSchema): object {
   return made
 }
 
-/** As JSON Schema. `input` for answers too: it leaves objects open, because fields may be added to answers. */
+/** `input` for answers too: it leaves objects open, because fields may be added to answers. */
 function schemaOf(schema: z.ZodType): object {
-  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' })
-  return made
+  return jsonSchema(schema, 'input')
 }
 
 function pathsOf(all: readonly PlacedOperation[]): OpenApiDocument['paths'] {
@@ -210,38 +210,53 @@ export const consoleOperations: readonly DocumentedRoute[] = consoleRoutes.map((
 }))
 
 function consoleOperationOf(route: ConsoleRoute): Operation {
-  const { method, path, summary, access, body, elevated, status = 200 } = route
-  const changes = method !== 'GET'
+  const { method, path, access, elevated } = route
   const words = path.split(/[/:-]+/).filter(Boolean)
   const proof = elevated ? ' The proof of identity must be younger than ten minutes.' : ''
-  return {
+  return operationOf('/console/api/', route, answerSchema(method, path), {
     id: `console_${method.toLowerCase()}_${words.join('_')}`,
-    path: `/console/api/${path.replace(/:(\w+)/g, '{$1}')}`,
     tag: 'Console',
-    summary,
     description: `${who[access]}${proof}`,
     security: access === 'anyone' ? 'none' : 'cookie',
-    parameters: Array.from(path.matchAll(/:(\w+)/g), ([, name]) => inPath(name!)),
-    ...(body === undefined ? {} : { body: { 'application/json': { schema: bodySchema(body) } } }),
-    answers: { [status]: answerOf(path, answerSchema(method, path)) },
     errors: [
-      ...ofAnyRequest,
       'rate_limit_exceeded',
       'store_unavailable',
       ...ofAccess[access],
-      ...(changes ? (['origin_not_allowed'] as const) : []),
+      ...(method === 'GET' ? [] : (['origin_not_allowed'] as const)),
       ...(elevated ? (['elevation_required'] as const) : []),
-      ...(body === undefined ? [] : ofBody),
-      ...(route.errors ?? []),
-      ...(path.includes(':') ? (['not_found'] as const) : []),
     ],
-  }
+  })
 }
 
 function answerSchema(method: string, path: string): z.ZodType | undefined {
   return path.startsWith('admin/')
     ? adminAnswers[`${method} ${path.slice('admin/'.length)}`]
     : consoleAnswers[`${method} ${path}`]
+}
+
+/** The operation of a route of either table: `own` is what it does not share with all of them. */
+function operationOf(
+  prefix: string,
+  { path, summary, body, status = 200, errors = [] }: ConsoleRoute | AdminRoute,
+  answer: z.ZodType | undefined,
+  own: Omit<Operation, 'path' | 'summary' | 'body' | 'answers'>,
+): Operation {
+  const named = Array.from(path.matchAll(/:(\w+)/g), ([, name]) => inPath(name!, 'Its id.'))
+  return {
+    ...own,
+    path: `${prefix}${path.replace(/:(\w+)/g, '{$1}')}`,
+    summary,
+    parameters: [...named, ...(own.parameters ?? [])],
+    ...(body === undefined ? {} : { body: { 'application/json': { schema: jsonSchema(body, 'input') } } }),
+    answers: { [status]: answerOf(path, answer) },
+    errors: [
+      ...ofAnyRequest,
+      ...own.errors,
+      ...(body === undefined ? [] : ofBody),
+      ...errors,
+      ...(named.length === 0 ? [] : (['not_found'] as const)),
+    ],
+  }
 }
 
 /** The successful answer of a route: a file, events, a redirect, or JSON. */
@@ -254,14 +269,6 @@ function answerOf(path: string, schema: z.ZodType | undefined): Operation['answe
     return { description: 'Events.', content: { 'text/event-stream': { schema: { type: 'string' } } } }
   const described = schema === undefined ? { type: 'object' } : jsonSchema(schema, 'output')
   return { description: 'Done.', content: { 'application/json': { schema: described } } }
-}
-
-function inPath(name: string): Parameter {
-  return { name, in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } }
-}
-
-function bodySchema(body: z.ZodType): object {
-  return jsonSchema(body, 'input')
 }
 
 function jsonSchema(type: z.ZodType, io: 'input' | 'output'): object {
@@ -278,30 +285,15 @@ export const adminOperations: readonly DocumentedRoute[] = adminRoutes.map((rout
 }))
 
 function adminOperationOf(route: AdminRoute): Operation {
-  const { method, path, id, summary, description = '', body, query, status = 200 } = route
-  return {
+  const { method, path, id, description = '', query } = route
+  return operationOf('/admin/v1/', route, adminAnswers[`${method} ${path}`], {
     id: `admin_${id}`,
-    path: `/admin/v1/${path.replace(/:(\w+)/g, '{$1}')}`,
     tag: 'Admin',
-    summary,
     description,
     security: 'management',
-    parameters: [
-      ...Array.from(path.matchAll(/:(\w+)/g), ([, name]) => inPath(name!)),
-      ...(query === undefined ? [] : parametersOf(query)),
-    ],
-    ...(body === undefined ? {} : { body: { 'application/json': { schema: bodySchema(body) } } }),
-    answers: { [status]: answerOf(path, adminAnswers[`${method} ${path}`]) },
-    errors: [
-      ...ofAnyRequest,
-      ...ofCaller,
-      'account_suspended',
-      'operator_required',
-      ...(body === undefined ? [] : ofBody),
-      ...(route.errors ?? []),
-      ...(path.includes(':') ? (['not_found'] as const) : []),
-    ],
-  }
+    parameters: query === undefined ? [] : parametersOf(query),
+    errors: [...ofCaller, 'account_suspended', 'operator_required'],
+  })
 }
 
 function parametersOf(query: z.ZodObject): Parameter[] {

@@ -73,13 +73,16 @@ export function schemaOf(name: string) {
 }
 
 export function text(name: string, description: string, example?: string): Parameter {
-  return {
-    name,
-    in: 'query',
-    description,
-    schema: { type: 'string' },
-    ...(example === undefined ? {} : { example }),
-  }
+  return { name, in: 'query', ...textValue(description, example) }
+}
+
+/** A part of the path. */
+export function inPath(name: string, description: string, example?: string): Parameter {
+  return { name, in: 'path', required: true, ...textValue(description, example) }
+}
+
+function textValue(description: string, example: string | undefined) {
+  return { description, schema: { type: 'string' }, ...(example === undefined ? {} : { example }) }
 }
 
 /** Headers of every request that costs money. */

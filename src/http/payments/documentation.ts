@@ -1,7 +1,7 @@
 // The documentation of top-ups, vouchers and hooks.
 
 import { type ExternalProcessorId, externalProcessors } from '../../payments/top-up.ts'
-import { data, json, ofAnyRequest, ofCaller, type Operation } from '../docs/operation.ts'
+import { data, inPath, json, ofAnyRequest, ofBody, ofCaller, type Operation } from '../docs/operation.ts'
 import { ownPlans, type OwnPlansView, redeemed, topUp, type TopUpView } from './answers.ts'
 import { planBody, topUpBody, voucherBody } from './bodies.ts'
 
@@ -51,8 +51,7 @@ export const createTopUpOperation: Operation = {
   errors: [
     ...ofAnyRequest,
     ...ofCaller,
-    'payload_too_large',
-    'unsupported_media_type',
+    ...ofBody,
     'account_suspended',
     'idempotency_conflict',
     'rate_limit_exceeded',
@@ -69,9 +68,7 @@ export const getTopUpOperation: Operation = {
   description:
     'What is known of it. While it is open the processor is asked, at most once in ten seconds; where that does not answer, the top-up is given as it was.',
   security: 'session',
-  parameters: [
-    { name: 'id', in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } },
-  ],
+  parameters: [inPath('id', 'Its id.')],
   answers: { 200: { description: 'The top-up.', content: json('TopUp', { ...shown, state: 'credited' }) } },
   errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
   schemas: { TopUp: topUp },
@@ -126,16 +123,7 @@ export const buyPlanOperation: Operation = {
   description:
     'Opens a page on which a payment processor takes the price. It is a top-up like others: `GET /app/v1/top-ups/{id}` says what became of it. With the same `Idempotency-Key` and body the same one is given again.',
   security: 'session',
-  parameters: [
-    {
-      name: 'plan',
-      in: 'path',
-      required: true,
-      description: 'The id of the plan.',
-      schema: { type: 'string' },
-    },
-    ...(createTopUpOperation.parameters ?? []),
-  ],
+  parameters: [inPath('plan', 'The id of the plan.'), ...(createTopUpOperation.parameters ?? [])],
   body: json('PlanPaymentRequest', { currency: 'INR', processor: 'razorpay' }),
   answers: {
     201: {
@@ -172,8 +160,7 @@ export const redeemVoucherOperation: Operation = {
   errors: [
     ...ofAnyRequest,
     ...ofCaller,
-    'payload_too_large',
-    'unsupported_media_type',
+    ...ofBody,
     'account_suspended',
     'voucher_invalid',
     'voucher_used',

@@ -5,6 +5,7 @@ import type { Receipt } from '../../credits/ledger/receipt.ts'
 import { pools } from '../../credits/pool.ts'
 import {
   count,
+  inPath,
   json,
   milliseconds,
   ofAnyRequest,
@@ -620,16 +621,7 @@ export const getRequest: Operation = {
   description:
     'With its receipt: every attempt and why it failed. A key gets those of its own line, unless it was made with `sees: all`.',
   security: 'key',
-  parameters: [
-    {
-      name: 'id',
-      in: 'path',
-      required: true,
-      description: 'The request id.',
-      schema: { type: 'string' },
-      example: shownReceipt.data.id,
-    },
-  ],
+  parameters: [inPath('id', 'The request id.', shownReceipt.data.id)],
   answers: {
     200: {
       description: 'The call.',

@@ -14,6 +14,7 @@ import {
   callHeaders,
   type Content,
   count,
+  inPath,
   json,
   ofAnyRequest,
   ofBody,
@@ -276,22 +277,8 @@ export const model: Operation = {
   description: 'Needs no key. The name may itself hold slashes, which may be written as `%2F`.',
   security: 'none',
   parameters: [
-    {
-      name: 'provider',
-      in: 'path',
-      required: true,
-      description: 'What stands before the first slash of the id.',
-      schema: { type: 'string' },
-      example: 'sim',
-    },
-    {
-      name: 'name',
-      in: 'path',
-      required: true,
-      description: 'The rest of the id.',
-      schema: { type: 'string' },
-      example: 'echo',
-    },
+    inPath('provider', 'What stands before the first slash of the id.', 'sim'),
+    inPath('name', 'The rest of the id.', 'echo'),
   ],
   answers: {
     200: { description: 'The model.', content: json('Model') },

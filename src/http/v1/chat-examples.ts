@@ -10,6 +10,17 @@ export const answered = {
   model: 'sim/echo',
 }
 
+/** What every protocol says of the cost; chats and responses say more. */
+export const exactDetails = {
+  input: '0.0000035',
+  cache_read: '0',
+  cache_write: '0',
+  output: '0.000004',
+  reasoning: '0',
+  tools: '0',
+  total: '0.0000075',
+}
+
 export const usage = {
   prompt_tokens: 7,
   completion_tokens: 2,
@@ -18,13 +29,7 @@ export const usage = {
   completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
   cost: 0.0000075,
   cost_details: {
-    input: '0.0000035',
-    cache_read: '0',
-    cache_write: '0',
-    output: '0.000004',
-    reasoning: '0',
-    tools: '0',
-    total: '0.0000075',
+    ...exactDetails,
     upstream_inference_cost: null,
     upstream_inference_prompt_cost: 0.0000035,
     upstream_inference_completions_cost: 0.000004,
@@ -167,17 +172,12 @@ export const embeddingList = {
     total_tokens: 4,
     cost: 8e-8,
     cost_details: {
+      ...usage.cost_details,
       input: '0.00000008',
-      cache_read: '0',
-      cache_write: '0',
       output: '0',
-      reasoning: '0',
-      tools: '0',
       total: '0.00000008',
-      upstream_inference_cost: null,
       upstream_inference_prompt_cost: 8e-8,
       upstream_inference_completions_cost: 0,
-      server_tool_cost: 0,
     },
   },
 }

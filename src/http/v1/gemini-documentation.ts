@@ -14,6 +14,7 @@ import {
 } from '../../protocols/gemini/inbound/schema.ts'
 import {
   callHeaders,
+  inPath,
   json,
   ofAnyRequest,
   ofCaller,
@@ -29,6 +30,7 @@ import {
   interactionEvent,
   interactionObject,
 } from '../../protocols/interactions/inbound.ts'
+import { exactDetails } from './chat-examples.ts'
 
 const contents = [{ role: 'user', parts: [{ text: 'Hello, river.' }] }]
 
@@ -56,15 +58,7 @@ export const geminiAnswer = {
     thoughtsTokenCount: 0,
     totalTokenCount: 9,
     cost: 0.0000075,
-    costDetails: {
-      input: '0.0000035',
-      cache_read: '0',
-      cache_write: '0',
-      output: '0.000004',
-      reasoning: '0',
-      tools: '0',
-      total: '0.0000075',
-    },
+    costDetails: exactDetails,
   },
   modelVersion: 'sim/echo',
   responseId: 'req_01a1fcaa216272aa8d5548c4e8af6c09',
@@ -76,14 +70,11 @@ const model = {
   supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
 }
 
-const modelParameter: Parameter = {
-  name: 'model',
-  in: 'path',
-  required: true,
-  description: 'An id of the catalog; a name without a provider is Google’s own: `gemini/` stands before it.',
-  schema: { type: 'string' },
-  example: 'sim/echo',
-}
+const modelParameter: Parameter = inPath(
+  'model',
+  'An id of the catalog; a name without a provider is Google’s own: `gemini/` stands before it.',
+  'sim/echo',
+)
 
 const anyOf = (...names: string[]) => ({ anyOf: names.map((name) => schemaOf(name).schema) })
 
@@ -259,13 +250,7 @@ export const createInteraction: Operation = {
   },
 }
 
-const idInPath: Parameter = {
-  name: 'id',
-  in: 'path',
-  required: true,
-  description: 'The id of the interaction.',
-  schema: { type: 'string' },
-}
+const idInPath: Parameter = inPath('id', 'The id of the interaction.')
 
 const ofStored = [...ofAnyRequest, ...ofCaller, 'not_found'] as const
 

@@ -19,7 +19,7 @@ import {
   type Parameter,
   schemaOf,
 } from '../docs/operation.ts'
-import { answered, type Examples, requestFields, river, usage } from './chat-examples.ts'
+import { answered, exactDetails, type Examples, requestFields, river, usage } from './chat-examples.ts'
 
 /** What each field of a request of Anthropic's protocol, and for one whose tokens are counted. */
 export const messageFields: Readonly<Record<string, string>> = {
@@ -105,14 +105,6 @@ const messageCounters = (input: number, output: number) => ({
   inference_geo: null,
   speed: null,
 })
-
-const {
-  upstream_inference_cost: _cost,
-  upstream_inference_prompt_cost: _read,
-  upstream_inference_completions_cost: _written,
-  server_tool_cost: _tools,
-  ...exactDetails
-} = usage.cost_details
 
 const counted = { ...messageCounters(7, 2), cost: usage.cost, cost_details: exactDetails }
 

@@ -21,6 +21,7 @@ import {
 import {
   callHeaders,
   type Content,
+  inPath,
   json,
   ofAnyRequest,
   ofBody,
@@ -340,13 +341,7 @@ export const countInputTokens: Operation = {
 
 const ofStored = [...ofAnyRequest, ...ofCaller, 'not_found'] as const
 
-const idInPath: Parameter = {
-  name: 'id',
-  in: 'path',
-  required: true,
-  description: 'The id of the response.',
-  schema: { type: 'string' },
-}
+const idInPath: Parameter = inPath('id', 'The id of the response.')
 
 const include: Parameter = {
   name: 'include',
@@ -471,13 +466,7 @@ export const listInputItems: Operation = {
 
 // Conversations.
 
-const itemInPath: Parameter = {
-  name: 'item',
-  in: 'path',
-  required: true,
-  description: 'The id of the item.',
-  schema: { type: 'string' },
-}
+const itemInPath: Parameter = inPath('item', 'The id of the item.')
 
 const conversation = {
   id: 'conv_01998a6e5b0a7f53a1d9c4a2f1e0b3c4',
