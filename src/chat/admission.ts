@@ -240,11 +240,8 @@ function refusedBy(
   const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, now(), 'something', plans)
   // What a model costs is only of interest to an account without credit.
   if (refused !== 'purchased_credits_required') return refused
-  return refusal(caller, model, balance, now(), costsAt(providers, model), plans)
-}
-
-function costsAt(providers: AdmissionParts['providers'], model: Model): Costs {
-  return costsOf(model, (id) => providers.get(id)?.costFrom === 'reported')
+  const costs = costsOf(model, (id) => providers.get(id)?.costFrom === 'reported')
+  return refusal(caller, model, balance, now(), costs, plans)
 }
 
 // Test keys: every model of the catalog, answered by the simulator for free.

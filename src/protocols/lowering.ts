@@ -92,6 +92,18 @@ export function refuseContent(takes: string, param: string): never {
   })
 }
 
+/** Throws GatewayError `unsupported_parameter` for a medium that no provider of a name can be given. */
+export function refuseMedium(provider: string, what: string, param: string): never {
+  const message = `The provider ${provider} cannot be given ${what}.`
+  throw new GatewayError('unsupported_parameter', { message, param, provider })
+}
+
+/** A medium as a URL, with its bytes in it where they are inline; undefined for a file uploaded to a provider. */
+export function urlOf(source: MediaSource): string | undefined {
+  if (source.kind === 'provider-file') return undefined
+  return source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`
+}
+
 /** Warns of each of these parameters that has an effect. */
 export function warnOfUnknown(values: Readonly<Record<string, unknown>>, warn: Warn): void {
   for (const param in values) {

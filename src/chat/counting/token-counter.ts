@@ -197,17 +197,13 @@ async function tokensOf(counter: Counter, { slices, length }: Sampled): Promise<
   return characters === 0 ? 0 : Math.ceil((tokens * length) / characters)
 }
 
-function tokensIn(counter: Counter, text: string): Promise<number> {
-  return tokensOf(counter, sampleOf([text]))
-}
-
 /** The tokens that these samples represent, by kind of text. */
 export async function deliveredTokensIn(
   counter: Counter,
   samples: readonly Sample[],
 ): Promise<DeliveredTokens> {
   const tokens = { output: 0, reasoning: 0 }
-  const counts = await Promise.all(samples.map((sample) => tokensIn(counter, sample.text)))
+  const counts = await Promise.all(samples.map((sample) => tokensOf(counter, sampleOf([sample.text]))))
   for (const [at, { kind, textTokens, allTokens }] of samples.entries()) {
     const counted = counts[at]!
     const correction = textTokens > 0 ? counted / textTokens : 1
@@ -478,7 +474,8 @@ function boundsOf(
   isUnsized: boolean,
 ): Bounds {
   const { choices, searches } = asked
-  const usesTools = searches !== undefined || alwaysSearches(price)
+  // Models whose every request is priced search, asked for or not.
+  const usesTools = searches !== undefined || price.perRequest > 0n
   const rounds = usesTools ? roundsCounted : 1
   const context = model.contextLength ?? largestContext
   return {
@@ -490,11 +487,6 @@ function boundsOf(
     beside: besideAnswer * choices * rounds,
     calls: usesTools ? (searches === undefined ? mostToolCalls : searches * roundsCounted) * choices : 0,
   }
-}
-
-/** Models whose every request is priced search, asked for or not. */
-function alwaysSearches({ perRequest }: Price): boolean {
-  return perRequest > 0n
 }
 
 function answerBound(model: CountedOffer['model'], asked: AskedRequest): number {

@@ -327,10 +327,6 @@ export async function fetchWhole(
   }
 }
 
-function inOrder(events: readonly ChatEvent[]): ChatResult {
-  return { ...collect(events), events }
-}
-
 function wholeAnswer(
   parts: UpstreamParts,
   call: IncomingCall,
@@ -338,9 +334,12 @@ function wholeAnswer(
   { outbound, target, lowered, warnings }: Prepared,
   parsed: unknown,
 ): WholeAnswer {
-  const result = readWhole(
-    () => outbound.plainWhole?.(parsed, target) ?? inOrder(outbound.whole(parsed, target)),
-  )
+  const result = readWhole(() => {
+    const plain = outbound.plainWhole?.(parsed, target)
+    if (plain !== undefined) return plain
+    const events = outbound.whole(parsed, target)
+    return { ...collect(events), events }
+  })
   const delivered = new Delivered()
   for (const choice of result.choices) delivered.addChoice(choice)
   if (result.fault) throw new AttemptFailed(result.fault, { usage: result.usage, delivered })

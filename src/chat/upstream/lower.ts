@@ -413,7 +413,7 @@ function writeLowered(
 ): Promise<ProviderRequest> {
   const { call, outbound, mayPass } = lowering
   const { isAdded } = call.request
-  const lost = isAdded ? notAdded(lowered.warnings, isAdded) : lowered.warnings
+  const lost = isAdded ? lowered.warnings.filter(({ param }) => !isAdded(param)) : lowered.warnings
   return writeBody(
     lowering,
     lowered,
@@ -431,10 +431,6 @@ function noWarming({ model, provider }: Candidate): GatewayError {
     param: 'max_tokens',
     metadata: { model: model.id, provider: provider.id },
   })
-}
-
-function notAdded(warnings: readonly Warning[], isAdded: (param: string) => boolean): readonly Warning[] {
-  return warnings.filter(({ param }) => !isAdded(param))
 }
 
 async function writeBody(

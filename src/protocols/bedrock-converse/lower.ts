@@ -126,7 +126,9 @@ export function* lower(request: ChatRequest, target: Target<BedrockQuirks>): Ste
   const inference = { ...(maxTokens === undefined ? {} : { maxTokens }), ...sampled.inference }
   const namesStop = isClaude(target.model) && 'stopSequences' in inference
   const answerFields = [...(Array.isArray(paths) ? paths : []), ...(namesStop ? [stopSequencePath] : [])]
-  const marks = family.caches ? turns : turns.map(unmarkTurn)
+  const marks = family.caches
+    ? turns
+    : turns.map((turn) => ({ ...turn, content: withoutMarks(turn.content) }))
   const body: JsonObject = {
     messages: marks.map(({ role, content }) => ({ role, content })),
     ...(system.length === 0 ? {} : { system: family.caches ? [...system] : withoutMarks(system) }),
@@ -164,10 +166,6 @@ function novaConfig(value: Json, param: string, warn: Warn): JsonObject {
   const { topK, ...others }: JsonObject = isObject(value) ? value : {}
   for (const name of Object.keys(others)) warn(`${param}.${name}`, 'Only topK may stand here; dropped.')
   return topK === undefined ? {} : { inferenceConfig: { topK } }
-}
-
-function unmarkTurn(turn: Turn): Turn {
-  return { ...turn, content: withoutMarks(turn.content) }
 }
 
 function withoutMarks(blocks: readonly JsonObject[]): JsonObject[] {

@@ -27,7 +27,7 @@ import {
   type ValueRead,
 } from '../lenient.ts'
 import { withinLimits } from '../names.ts'
-import type { Outbound, StreamParser } from '../protocol.ts'
+import type { Outbound } from '../protocol.ts'
 import { type BedrockQuirks, defaultQuirks, familyOf, isClaude, lower } from './lower.ts'
 
 // ---- the answer on the wire ------------------------------------------------------------------------------
@@ -93,11 +93,6 @@ const readCitation = object({ title: text, source: text, location: object({ web:
 /** The name of an event and what it says. */
 type NamedEvent = readonly [string, unknown]
 
-/** Parses a stream. The counters come last: a stream without `metadata` is cut, because its cost is unknown. */
-function parserOf(model: string): StreamParser {
-  return new ConverseParser(model)
-}
-
 /** A whole answer as the events of an equivalent stream. */
 function parseWhole(body: unknown, model: string): readonly ChatEvent[] {
   const answer = readAnswer(body)
@@ -135,6 +130,7 @@ function eventsOfBlock(sent: ValueRead<typeof block>, contentBlockIndex: number)
   ]
 }
 
+/** The counters come last: a stream without `metadata` is cut, because its cost is unknown. */
 class ConverseParser extends BlockParser<NamedEvent> {
   readonly #model: string
   /** Where the last text block began: sources may follow in a block without text. */
@@ -347,7 +343,7 @@ export const outbound: Outbound<BedrockQuirks> = withinLimits<BedrockQuirks>({
   lower,
   prefill: ({ model }) => prefillOfClaude(model),
   whole: (body, target) => parseWhole(body, target.model),
-  parser: (target) => parserOf(target.model),
+  parser: (target) => new ConverseParser(target.model),
   fault: faultOf,
   ignores: ({ model, reasoning }) => [
     ...ignoredByClaude(model, reasoning),

@@ -51,6 +51,7 @@ import {
   type ToolOffer,
   toolOffer,
   unknownLabels,
+  urlOf,
   type Warn,
   type Warning,
   warnInto,
@@ -253,8 +254,7 @@ function userContent(
 
 function imageOf(part: Extract<ContentPart, { kind: 'image' }>, param: string): JsonObject {
   const { source, detail } = part
-  if (source.kind === 'provider-file') return refusePart(part, param, 'images by address or inline')
-  const url = source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`
+  const url = urlOf(source) ?? refusePart(part, param, 'images by address or inline')
   const known = detail === 'auto' || detail === 'low' || detail === 'high'
   return { type: 'image_url', image_url: { url, ...(known ? { detail } : {}) } }
 }

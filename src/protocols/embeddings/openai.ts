@@ -230,7 +230,9 @@ export const embeddings: EmbeddingOutbound = {
       body: {
         ...passedOn(rest, known, warnInto(warnings)),
         model,
-        input: quirks.tokens ? inputs.map((input) => copyOf(input)) : [...textsOf(inputs)],
+        input: quirks.tokens
+          ? inputs.map((input) => (typeof input === 'string' ? input : [...input]))
+          : [...textsOf(inputs)],
         ...(quirks.format === 'base64' ? { encoding_format: 'base64' } : {}),
         ...(dimensions === undefined ? {} : { [quirks.dimensionsField]: dimensions }),
         ...(user === undefined || !quirks.user ? {} : { user }),
@@ -239,10 +241,6 @@ export const embeddings: EmbeddingOutbound = {
     }
   },
   read,
-}
-
-function copyOf(input: string | readonly number[]): string | number[] {
-  return typeof input === 'string' ? input : [...input]
 }
 
 function read(body: unknown): EmbeddingAnswer {

@@ -287,11 +287,7 @@ export function shownTools(
   { allowedTools }: Pick<MessageQuirks, 'allowedTools'>,
 ): readonly FunctionTool[] {
   if (toolChoice?.kind !== 'allowed' || allowedTools) return tools
-  return functionsNamed(tools, toolChoice.names)
-}
-
-function functionsNamed(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
-  return tools.filter((tool) => names.includes(tool.name))
+  return tools.filter((tool) => toolChoice.names.includes(tool.name))
 }
 
 /** Keywords that OpenAI refuses at the root of a tool's schema, which must be a plain object. */

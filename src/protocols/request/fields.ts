@@ -320,9 +320,13 @@ function googleParamOf(field: string): string {
   return `extra_body.google.${field}`
 }
 
+/** A name in Google's own notation, which reads both. */
+export function camel(name: string): string {
+  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}
+
 /** Google reads both notations; names within schemas, arguments and labels are the client's. */
 function inCamelCase(fields: JsonObject): JsonObject {
-  const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
   const withCamelKeys = (value: Json): Json =>
     isObject(value)
       ? Object.fromEntries(Object.entries(value).map(([name, member]) => [camel(name), member]))
@@ -384,13 +388,13 @@ function pathsOf({ body, functions, search }: GoogleMembers): string[] {
     isObject(value) ? Object.keys(value).map((member) => `${name}.${member}`) : [name]
   return [
     ...Object.entries(body).flatMap(within),
-    ...new Set(Object.values(functions).flatMap((each) => Object.keys(each).map(pathOfMember))),
+    ...new Set(
+      Object.values(functions).flatMap((each) =>
+        Object.keys(each).map((member) => `tools.functionDeclarations.${member}`),
+      ),
+    ),
     ...Object.keys(search).map((member) => `tools.googleSearch.${member}`),
   ]
-}
-
-function pathOfMember(member: string): string {
-  return `tools.functionDeclarations.${member}`
 }
 
 /** The tools that Google is to run, each as Google declares it. Throws `unsupported_parameter` for one whose price nobody knows. */

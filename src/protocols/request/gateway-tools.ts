@@ -12,7 +12,7 @@ import type {
   WebSearchDeclaration,
 } from '../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, ToolCall, ToolMessage } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors/errors.ts'
+import type { GatewayError } from '../../errors/errors.ts'
 import { isObject } from '../lenient.ts'
 import type { Envelope, Routing } from '../protocol.ts'
 import { invalidParam, unsupportedParam } from './fields.ts'
@@ -401,6 +401,11 @@ type Fields = {
   readonly [Name in keyof typeof gatewayShape]?: z.infer<(typeof gatewayShape)[Name]> | undefined
 }
 
+/** Whether what cannot be honoured is refused. */
+export function isStrict({ provider, strict }: Pick<Fields, 'provider' | 'strict'>): boolean {
+  return strict === true || provider?.require_parameters === true
+}
+
 /** What these fields say of a call, in every protocol. Throws like `readRouting`. */
 export function gatewayEnvelope({ provider, max_cost, cache, session_id, strict, on_disconnect }: Fields) {
   return {
@@ -408,7 +413,7 @@ export function gatewayEnvelope({ provider, max_cost, cache, session_id, strict,
     maxCost: max_cost ?? undefined,
     ...(cache != null && { cacheMs: cache.ttl * 1000 }),
     sessionId: session_id ?? undefined,
-    strict: strict === true || provider?.require_parameters === true,
+    strict: isStrict({ provider, strict }),
     onDisconnect: on_disconnect ?? undefined,
   } satisfies Partial<Envelope>
 }
@@ -549,10 +554,7 @@ export function fateOf(protocol: keyof typeof rules, tool: Json | object): Fate 
 
 /** The error for a tool of this type; `param` is its path in the client's notation. */
 export function toolRefused(type: string, param: string): GatewayError {
-  return new GatewayError('unsupported_parameter', {
-    message: `'${param}' cannot be honoured: tools of type ${JSON.stringify(type.slice(0, 64))} are not served here.`,
-    param,
-  })
+  return unsupportedParam(param, `tools of type ${JSON.stringify(type.slice(0, 64))} are not served here.`)
 }
 
 // Approvals in the history of a conversation: what the client was asked, what it has answered, and what became of it.

@@ -13,7 +13,7 @@ import type {
   ReasoningDetail,
 } from '../../conversation/request.ts'
 import { isSettled } from '../../json/scan.ts'
-import { isObject, parseJson } from '../lenient.ts'
+import { isObject, parseJson, stringIn } from '../lenient.ts'
 
 /** The body of a client's request as a prompt, for measuring it before any provider has counted. Read anew each time. */
 export interface PromptParts {
@@ -244,7 +244,7 @@ function walk(value: Json | undefined, key: string, found: Found): void {
     const member = value[name]
     if (unsizedTools.has(name)) found.unsized += 1
     // A picture that a model made stands there as bare base64.
-    if (type === 'image_generation_call' && name === 'result') found.inlineLength += lengthOf(member)
+    if (type === 'image_generation_call' && name === 'result') found.inlineLength += stringIn(member).length
     else if (name === 'data' && typeof member === 'string') addData(member, value, found)
     else walk(member, name, found)
   }
@@ -313,10 +313,6 @@ function addData(text: string, { type, media_type: mediaType }: JsonObject, foun
 
 function isImage(mediaType: Json | undefined): boolean {
   return typeof mediaType === 'string' && mediaType.startsWith('image/')
-}
-
-function lengthOf(value: Json | undefined): number {
-  return typeof value === 'string' ? value.length : 0
 }
 
 function addText(text: string, key: string, found: Found): void {

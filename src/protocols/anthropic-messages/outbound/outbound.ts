@@ -29,10 +29,10 @@ import {
   faultOf,
   keptCounters,
   mergeUsage,
+  MessagesParser,
   type MessagesUsage,
   parseWhole,
   readUsage,
-  streamParser,
 } from './parse.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 
@@ -138,7 +138,7 @@ export class MessagesStream implements PassthroughStream {
 
   constructor(context: AnswerContext, maxEventBytes: number, document?: true) {
     this.#context = context
-    this.#parser = streamParser('sse', document)
+    this.#parser = new MessagesParser('sse', document)
     this.#decoder = new SseDecoder(maxEventBytes)
     this.#frames = new MessageFrames(context)
   }
@@ -307,7 +307,7 @@ export const outbound: Outbound<AnthropicQuirks> = withinLimits<AnthropicQuirks>
   ownSearch,
   prefill: ({ model, quirks }) => prefillOfClaude(model, quirks.traits),
   whole: parseWhole,
-  parser: ({ quirks, document }) => streamParser(quirks.framing, document),
+  parser: ({ quirks, document }) => new MessagesParser(quirks.framing, document),
   fault: faultOf,
   ignores: ({ model, reasoning }) => ignoredByClaude(model, reasoning),
   embeddings: undefined,

@@ -29,7 +29,6 @@ import {
   text,
   type ValueRead,
 } from '../../lenient.ts'
-import type { StreamParser } from '../../protocol.ts'
 import type { AnthropicQuirks } from './quirks.ts'
 
 // ---- the answer on the wire ------------------------------------------------------------------------------
@@ -99,14 +98,6 @@ type WireError = z.infer<typeof errorSchema>['error']
 
 type Framing = AnthropicQuirks['framing']
 
-/**
- * Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. `document`: the answer
- * is to be one, of which no piece may be lost.
- */
-export function streamParser(framing: Framing, document?: true): StreamParser {
-  return new MessagesParser(framing, document ? 'document' : 'words')
-}
-
 /** A whole message as the events of an equivalent stream. */
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const failure = errorSchema.safeParse(body)
@@ -132,7 +123,11 @@ function eventsOfMessage(body: unknown): readonly unknown[] | undefined {
   ]
 }
 
-class MessagesParser extends BlockParser<unknown> {
+/**
+ * Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. `document`: the answer
+ * is to be one, of which no piece may be lost.
+ */
+export class MessagesParser extends BlockParser<unknown> {
   readonly #framing: Framing
   /** What the provider's own search looks for. */
   #query = ''
@@ -143,10 +138,10 @@ class MessagesParser extends BlockParser<unknown> {
   #stopSequence: string | undefined
   readonly #malformed: Malformed
 
-  constructor(framing: Framing, answer: 'words' | 'document' = 'words') {
+  constructor(framing: Framing, document?: true) {
     super({ lastEvent: 'message_stop', beforeText: '"type":"text_delta","text":"' })
     this.#framing = framing
-    this.#malformed = new Malformed(answer)
+    this.#malformed = new Malformed(document ? 'document' : 'words')
   }
 
   protected override readFrame(frame: Frame): void {

@@ -16,7 +16,7 @@ import type { DeclaredTools, GatewayRun } from '../../../conversation/gateway-to
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
 import { errorTable, GatewayError, type RenderedError } from '../../../errors/errors.ts'
-import { isObject, parseToolJson } from '../../lenient.ts'
+import { hasNoFields, isObject, parseToolJson } from '../../lenient.ts'
 import { inbound as chat } from '../../openai-chat/inbound/inbound.ts'
 import { wireWarnings } from '../../lowering.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest, StreamEncoder, Texts } from '../../protocol.ts'
@@ -169,9 +169,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
   const native = first?.nativeFields
   return {
     ...(blocked === undefined ? { candidates } : promptFeedbackOf(blocked, first?.nativeFinish)),
-    ...(native === undefined || Object.keys(native.prompt).length === 0
-      ? {}
-      : { promptFeedback: native.prompt }),
+    ...nativeFeedback(native),
     usageMetadata: usageMetadata(usage, bill, native?.usage),
     ...answerHead(context),
     ...wireWarnings(context.warnings),
@@ -408,9 +406,7 @@ export class GeminiEncoder implements StreamEncoder {
     const native = blocked?.nativeFields
     const end = {
       usageMetadata: usageMetadata(usage, bill, native?.usage),
-      ...(native === undefined || Object.keys(native.prompt).length === 0
-        ? {}
-        : { promptFeedback: native.prompt }),
+      ...nativeFeedback(native),
       ...this.#context.extra,
     }
     if (blocked?.blockedPrompt !== undefined) {
@@ -566,6 +562,11 @@ export function promptFeedbackOf({ message }: BlockedPrompt, native: string | un
   return { promptFeedback: { blockReason: native || 'OTHER', ...said } }
 }
 
+/** What Google itself said of the prompt. */
+function nativeFeedback(native: NativeFields | undefined): JsonObject {
+  return native === undefined || hasNoFields(native.prompt) ? {} : { promptFeedback: native.prompt }
+}
+
 /**
  * All parts of a whole answer: thoughts, text, pictures, sound, then calls. Sealed thoughts come last, as many
  * clients take the first part for the answer.
@@ -658,7 +659,10 @@ export function groundingOf(
   native: NativeFields | undefined,
 ): JsonObject {
   const queries = [
-    ...new Set([...runs.flatMap(({ result }) => queriesOf(result.action)), ...items.flatMap(ownQueries)]),
+    ...new Set([
+      ...runs.flatMap(({ result }) => queriesOf(result.action)),
+      ...items.flatMap(({ type, action }) => (type === 'web_search_call' ? queriesOf(action) : [])),
+    ]),
   ]
   const found = runs.flatMap(({ result }) => result.sources ?? [])
   if (queries.length === 0 && annotations.length === 0) return {}
@@ -679,13 +683,9 @@ export function groundingOf(
   }
 }
 
-function ownQueries({ type, action }: JsonObject): string[] {
-  return type === 'web_search_call' && isObject(action) ? queriesOf(action) : []
-}
-
 /** The queries of a search; opening a page has none. */
-function queriesOf(action: JsonObject | undefined): string[] {
-  const { query, queries } = action ?? {}
+function queriesOf(action: Json | undefined): string[] {
+  const { query, queries } = isObject(action) ? action : {}
   const all = Array.isArray(queries) ? queries : [query]
   return all.filter((each): each is string => typeof each === 'string')
 }

@@ -4,7 +4,7 @@ import type { GoogleMembers, Json, JsonObject, ReasoningDetail } from '../../../
 import { carriedSignature, detailOfThinking, isCarried, thinkingText } from '../../claude/content-blocks.ts'
 import { isObject, present } from '../../lenient.ts'
 import type { Warning } from '../../lowering.ts'
-import { invalidParam, unsupportedParam } from '../../request/fields.ts'
+import { camel, invalidParam, unsupportedParam } from '../../request/fields.ts'
 import { gatewayPlaces } from '../../request/gateway-tools.ts'
 import { parts, seal, unseal, wordsAt } from '../../request/prompt-parts.ts'
 import { carry, mintCallId, opaqueParts, signatureFormat } from '../wire-words.ts'
@@ -635,9 +635,7 @@ function renameKeys(value: Json, shape: Shape): Json {
   if (!isObject(value)) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, member]): [string, Json] => {
-      const field = kept.has(name)
-        ? name
-        : name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+      const field = kept.has(name) ? name : camel(name)
       const inner = Object.hasOwn(shape, field) ? shape[field] : undefined
       if (inner === undefined) return [field, member]
       return [field, renameKeys(lists.has(field) && isObject(member) ? [member] : member, inner)]
@@ -655,7 +653,7 @@ function jsonSchemaOf(schema: unknown): JsonObject {
   if (!isObject(schema)) return {}
   const made: JsonObject = {}
   for (const [key, value] of Object.entries(schema)) {
-    const field = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+    const field = camel(key)
     const converted = memberOf(field, value)
     if (converted !== undefined) made[field] = converted
   }

@@ -15,7 +15,7 @@ import { passedOn, type Warning, warnInto, warnOfUnknown } from '../../lowering.
 import { withinLimits } from '../../names.ts'
 import { faultIn, faultOf, usageOf } from './schema.ts'
 import { lower, ownSearch, readsUrl } from './lower.ts'
-import { parserOf, wholeAnswer } from './parse.ts'
+import { AnswerParser, wholeAnswer } from './parse.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
 
 // Embeddings: POST …:batchEmbedContents, one request for each input.
@@ -28,10 +28,13 @@ const embeddings: EmbeddingOutbound = {
     const warnings: Warning[] = []
     const warn = warnInto(warnings)
     warnOfUnknown({ user }, warn)
+    // Clients write `task_type` as Google's own libraries do.
+    const { task_type, ...others } = rest
+    const own = task_type === undefined ? rest : { taskType: task_type, ...others }
     const name = `models/${model.replace(/^models\//, '')}`
     const each: JsonObject = {
       model: name,
-      ...passedOn(googleNames(rest), known, warn),
+      ...passedOn(own, known, warn),
       ...(dimensions === undefined ? {} : { outputDimensionality: dimensions }),
     }
     return {
@@ -42,11 +45,6 @@ const embeddings: EmbeddingOutbound = {
     }
   },
   read,
-}
-
-/** Clients write `task_type` as Google's own libraries do. */
-function googleNames({ task_type, ...rest }: JsonObject): JsonObject {
-  return task_type === undefined ? rest : { taskType: task_type, ...rest }
 }
 
 function read(body: unknown): EmbeddingAnswer {
@@ -82,7 +80,7 @@ export const outbound: Outbound<GeminiQuirks> = withinLimits<GeminiQuirks>({
   lower,
   ownSearch,
   whole: (body, target) => wholeAnswer(body, readingFor(target)),
-  parser: (target, choices = 1) => parserOf(readingFor(target), choices),
+  parser: (target, choices = 1) => new AnswerParser(readingFor(target), choices),
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: () => [],
   embeddings,

@@ -53,14 +53,6 @@ interface Reading {
   readonly document: boolean
 }
 
-/**
- * Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has, and
- * as many have begun as were asked for.
- */
-export function parserOf(reading: Reading, choices: number): StreamParser {
-  return new AnswerParser(reading, choices)
-}
-
 /** The events of a parsed JSON answer: one chunk, or an array of chunks. */
 export function wholeAnswer(body: unknown, reading: Reading): readonly ChatEvent[] {
   const parser = new AnswerParser(reading, 1)
@@ -69,7 +61,11 @@ export function wholeAnswer(body: unknown, reading: Reading): readonly ChatEvent
   return [...events, ...parser.endOr(fault('broken', 'The answer holds no finished candidate.'))]
 }
 
-class AnswerParser implements StreamParser {
+/**
+ * Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has, and
+ * as many have begun as were asked for.
+ */
+export class AnswerParser implements StreamParser {
   readonly #reading: Reading
   /** How many candidates there are at least; an end mark says that there are no more. */
   #least: number
@@ -409,7 +405,7 @@ class Candidate {
   }
 
   #addPart(part: Part, answer: () => string, events: ChatEvent[]): void {
-    const opaque = opaqueIn(part)
+    const opaque = opaqueParts.find((kind) => part[kind] !== undefined)
     if (opaque !== undefined) this.#addOpaque(opaque, part, events)
     else if (part.functionCall !== undefined) this.#addCall(part, part.functionCall, answer, events)
     else if (part.inlineData !== undefined) {
@@ -523,10 +519,6 @@ class Candidate {
   #audio(audio: AudioDelta): ChatEvent {
     return { kind: 'audio-delta', choice: this.choice, audio }
   }
-}
-
-function opaqueIn(part: Part): (typeof opaqueParts)[number] | undefined {
-  return opaqueParts.find((kind) => part[kind] !== undefined)
 }
 
 /** Base64 that can be concatenated: complete groups of three bytes, and the rest. Clients join the deltas as text. */

@@ -45,7 +45,7 @@ const part = object({
 
 const tokenDetail = object({ modality: text, tokenCount: number })
 
-const usageMetadata = object({
+const counterFields = {
   promptTokenCount: number,
   candidatesTokenCount: number,
   thoughtsTokenCount: number,
@@ -59,7 +59,8 @@ const usageMetadata = object({
   // Vertex and the Gemini API use different names for the service tier.
   trafficType: text,
   serviceTier: text,
-})
+}
+const usageMetadata = object(counterFields)
 
 const source = object({ uri: text, title: text })
 
@@ -133,37 +134,18 @@ export type LogprobsResult = NonNullable<AnswerCandidate['logprobsResult']>
 /** The latest value of each counter of an answer. */
 export type Counters = { -readonly [Name in CounterName]?: UsageMetadata[Name] }
 
-const counterNames = [
-  'promptTokenCount',
-  'candidatesTokenCount',
-  'thoughtsTokenCount',
-  'toolUsePromptTokenCount',
-  'cachedContentTokenCount',
-  'totalTokenCount',
-  'promptTokensDetails',
-  'cacheTokensDetails',
-  'candidatesTokensDetails',
-  'toolUsePromptTokensDetails',
-  'trafficType',
-  'serviceTier',
-] as const
-type CounterName = (typeof counterNames)[number]
+type CounterName = keyof typeof counterFields
+const counterNames = Object.keys(counterFields) as readonly CounterName[]
 
 /**
  * Takes the counters of a chunk: one without a counter (Vertex sends only `trafficType` before its last chunk) does not
  * change it, while an explicit zero does.
  */
 export function updateCounters(counters: Counters, chunk: UsageMetadata): void {
-  for (const name of counterNames) update(counters, chunk, name)
-}
-
-function update<Name extends CounterName>(
-  counters: Counters,
-  chunk: Pick<UsageMetadata, Name>,
-  name: Name,
-): void {
-  const value = chunk[name]
-  if (value !== undefined) counters[name] = value
+  for (const name of counterNames) {
+    const value = chunk[name]
+    if (value !== undefined) (counters as Record<CounterName, unknown>)[name] = value
+  }
 }
 
 /** The counters in disjoint buckets; undefined if the provider counted nothing. */

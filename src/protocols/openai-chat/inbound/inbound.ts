@@ -100,20 +100,14 @@ function parse(sent: unknown): InboundRequest {
   const request = withoutPrototypeKey(body) as ChatCompletionRequest
   refuseContradictions(request)
   const gatewayTools = readGatewayTools(request)
+  const runs = gatewayTools === undefined ? 'left-out' : 'read'
   return {
     envelope: readEnvelope(request),
     body: request as JsonObject,
     promptParts: promptOf(request as JsonObject),
-    toChatRequest: readerOf(request, gatewayTools === undefined ? 'left-out' : 'read'),
+    toChatRequest: () => readRequest(request, runs),
     gatewayTools,
   }
-}
-
-function readerOf(
-  request: ChatCompletionRequest,
-  runs: 'read' | 'left-out',
-): InboundRequest['toChatRequest'] {
-  return () => readRequest(request, runs)
 }
 
 /** What the schema says of each field. */

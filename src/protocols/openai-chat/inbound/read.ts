@@ -241,7 +241,8 @@ function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' |
     if (value == null || field === '__proto__') continue
     const place = places.get(field) ?? inRest
     if (place.in === 'rest') (rest ??= {})[field] = value as Json
-    else if (place.in === 'sampling') (sampling ??= {})[place.as] = field === 'stop' ? listOf(value) : value
+    else if (place.in === 'sampling')
+      (sampling ??= {})[place.as] = field === 'stop' && typeof value === 'string' ? [value] : value
     else if (place.in === 'labels') (labels ??= {})[place.as] = value
   }
   return { sampling: sampling ?? noFields, labels: labels ?? noFields, rest: rest ?? noFields }
@@ -249,10 +250,6 @@ function readFields(body: ChatCompletionRequest): Pick<ChatRequest, 'sampling' |
 
 /** Most requests set few fields. */
 const noFields = Object.freeze({})
-
-function listOf(stop: unknown): unknown {
-  return typeof stop === 'string' ? [stop] : stop
-}
 
 // Reads message content of chat completions.
 
@@ -263,17 +260,16 @@ function readContent(
   at: number,
 ): ContentPart[] {
   if (content == null) return []
-  const parts = typeof content === 'string' ? readText(content) : readParts(content, at)
+  const parts =
+    typeof content === 'string'
+      ? readText(content)
+      : content.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
   // A mark on the message applies to its last part that can carry one.
   return mark == null ? parts : markLast(parts, readMark(mark)!)
 }
 
 function readText(text: string): ContentPart[] {
   return text === '' ? [] : [{ kind: 'text', text, cache: undefined }]
-}
-
-function readParts(parts: readonly WirePart[], at: number): ContentPart[] {
-  return parts.map((part, i) => readPart(part, `messages[${at}].content[${i}]`))
 }
 
 /** `extra_content.google`, where Google's compatible endpoint has what it adds to the protocol. */

@@ -9,13 +9,11 @@ import type {
   FunctionTool,
   Json,
   JsonObject,
-  MediaSource,
   Message,
   ResponseFormat,
   ToolCall,
   ToolMessage,
 } from '../../../conversation/request.ts'
-import { GatewayError } from '../../../errors/errors.ts'
 import {
   ableTo,
   bareDomain,
@@ -23,7 +21,9 @@ import {
   joinWarnings,
   type LoweredRequest,
   type OwnSearch,
+  refuseMedium,
   resultContent,
+  urlOf,
   type Warning,
   warnInto,
   warnOfName,
@@ -316,24 +316,8 @@ function lowerFile(part: Extract<ContentPart, { kind: 'file' }>, context: Messag
   }
 }
 
-/** The source as a URL; undefined for a file uploaded to a provider. */
-function urlOf(source: MediaSource): string | undefined {
-  switch (source.kind) {
-    case 'url':
-      return source.url
-    case 'base64':
-      return `data:${source.mediaType};base64,${source.data}`
-    case 'provider-file':
-      return undefined
-  }
-}
-
-function refuse(context: MessageContext, what: string): never {
-  throw new GatewayError('unsupported_parameter', {
-    message: `The provider ${context.provider} cannot be given ${what}.`,
-    param: 'messages',
-    provider: context.provider,
-  })
+function refuse({ provider }: MessageContext, what: string): never {
+  return refuseMedium(provider, what, 'messages')
 }
 
 function textPart(text: string): JsonObject {

@@ -26,11 +26,6 @@ export const passthrough: Passthrough<OpenAIChatQuirks> = {
 
 const utf8 = new TextEncoder()
 
-/** How the provider's error inside a stream reads. */
-function faultIn(error: unknown): Fault {
-  return faultInside({ error }) ?? fault('broken', 'the provider reported an error without words')
-}
-
 /** Repairs each frame to the wire contract and keeps its unknown fields. */
 class RepairStream implements PassthroughStream, Progress {
   readonly #decoder: SseDecoder
@@ -73,7 +68,8 @@ class RepairStream implements PassthroughStream, Progress {
   get fault(): Fault | undefined {
     if (this.#fault !== undefined) return this.#fault
     const { done, error } = this.#repair
-    if (error !== undefined) return faultIn(error)
+    if (error !== undefined)
+      return faultInside({ error }) ?? fault('broken', 'the provider reported an error without words')
     return (this.#over || done) && !this.#complete ? fault('cut', 'the stream broke off') : undefined
   }
 

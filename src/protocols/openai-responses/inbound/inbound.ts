@@ -495,7 +495,7 @@ export class ResponseEncoder implements StreamEncoder {
       if (!(item instanceof CallItem) || item.whole) item.close('completed')
     }
     const index = this.#items.length
-    const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#emitForItem)
+    const item = make({ id: `${kind}_${bareId(this.#context.id)}_${index}`, index }, this.#emitForItem)
     this.#items.push(item)
     return item
   }
@@ -608,11 +608,6 @@ export function requestIdOf(response: string): string | undefined {
   return /^resp_[0-9a-f]{32}$/.test(response) ? response.replace('resp_', 'req_') : undefined
 }
 
-/** The id of an item of a call's response. */
-function outputItemId(kind: string, requestId: string, at: number): string {
-  return `${kind}_${bareId(requestId)}_${at}`
-}
-
 export function inputItemId(kind: string, requestId: string, at: number): string {
   return `${kind}_${bareId(requestId)}_in${at}`
 }
@@ -635,6 +630,7 @@ function responseOf(
   context: Pick<AnswerContext, 'id' | 'model' | 'created' | 'warnings' | 'extra'>,
   standing: Standing,
 ): JsonObject {
+  // Why the answer was stopped stands beside the client's own metadata.
   const { metadata: notes, ...extra } = context.extra
   const { incomplete } = standing
   return {
@@ -653,7 +649,8 @@ function responseOf(
     parallel_tool_calls: request.parallel_tool_calls ?? true,
     output: [...standing.output],
     usage: standing.usage,
-    metadata: mergedMetadata(request.metadata ?? null, notes),
+    metadata:
+      notes === undefined ? (request.metadata ?? null) : { ...request.metadata, ...(notes as JsonObject) },
     temperature: request.temperature ?? null,
     top_p: request.top_p ?? null,
     presence_penalty: request.presence_penalty ?? null,
@@ -726,11 +723,6 @@ function inEffect(request: ResponsesRequest, field: keyof typeof readMembers): J
 function wireTool(tool: { readonly type: string }): JsonObject {
   const fields = shownTool(tool as unknown as JsonObject)
   return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...fields } : fields
-}
-
-/** The client's metadata, and the gateway's: why the answer was stopped. */
-function mergedMetadata(own: JsonObject | null, notes: Json | undefined): JsonObject | null {
-  return notes === undefined ? own : { ...own, ...(notes as JsonObject) }
 }
 
 /** Cached and written tokens are inside `input_tokens`, reasoning inside `output_tokens`; with our cost fields. */

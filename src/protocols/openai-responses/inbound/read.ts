@@ -38,6 +38,7 @@ import {
   gatewayEnvelope,
   gatewayPlaces,
   isOnline,
+  isStrict,
   type PlacedItem,
   searchDeclaration,
   selectorOf,
@@ -227,7 +228,7 @@ function readRest(request: ResponsesRequest): JsonObject {
     if ((!known || passedFields.has(field)) && value != null) rest[field] = value
   }
   const context = request.reasoning?.['context'] as Json | undefined
-  if (asksForContext(context)) rest[reasoningContext] = context!
+  if (context != null && context !== 'auto') rest[reasoningContext] = context
   return rest
 }
 
@@ -292,7 +293,11 @@ export function droppedOf(request: ResponsesRequest, placed: readonly PlacedTool
   const drop = (param: string, message: string) => dropped.push({ param, message })
   const declares = readGatewayTools(request, placed) !== undefined
   for (const [at, item] of ownItems(request).entries()) {
-    if (!isKnown(item)) throw itemRefused(kindOf(item), `input[${at}].type`)
+    if (!isKnown(item)) {
+      // It may hold calls, or what they gave: left out, the model would answer as if that had never been.
+      const type = JSON.stringify(clipName(kindOf(item)))
+      throw unsupportedParam(`input[${at}].type`, `items of type ${type} are not served here.`)
+    }
     if (isRun(item) && !declares)
       drop(`input[${at}]`, `An item of type '${clipName(kindOf(item))}' was left out.`)
   }
@@ -310,12 +315,6 @@ export function droppedOf(request: ResponsesRequest, placed: readonly PlacedTool
   return dropped
 }
 
-/** It may hold calls, or what they gave: left out, the model would answer as if that had never been. */
-function itemRefused(type: string, param: string): GatewayError {
-  const message = `'${param}' cannot be honoured: items of type ${JSON.stringify(clipName(type))} are not served here.`
-  return new GatewayError('unsupported_parameter', { message, param })
-}
-
 function refuseUnservedTool(tool: JsonObject, param: string): void {
   if (fateOf('openai-responses', tool) === 'refused') throw toolRefused(String(tool.type), `${param}.type`)
   const { environment } = tool
@@ -330,10 +329,6 @@ function refuseUnservedTool(tool: JsonObject, param: string): void {
   }
   if (toolsIn(tool).length > 0 && (typeof tool.name !== 'string' || tool.name === ''))
     throw invalidParam(`${param}.name`, 'a namespace has a name.')
-}
-
-function asksForContext(context: unknown): boolean {
-  return context != null && context !== 'auto'
 }
 
 /** What settings with members of their own say when they ask for nothing. */
@@ -356,7 +351,8 @@ function unreadMembers(request: ResponsesRequest): readonly string[] {
 function refuseUnservedChoice(request: ResponsesRequest, placed: readonly PlacedTool[]): void {
   const choice = request.tool_choice
   if (choice == null || readToolChoice(request, placed) !== undefined) return
-  if (isGatewayChoice(request, placed)) return
+  // It may choose tools of the gateway alone.
+  if (gatewayChoice(request) !== undefined && readGatewayTools(request, placed) !== undefined) return
   // A choice without any tools is reported elsewhere.
   if (placed.length === 0 && choice === 'required') return
   if (typeof choice === 'object' && choice.type !== 'allowed_tools') {
@@ -365,18 +361,9 @@ function refuseUnservedChoice(request: ResponsesRequest, placed: readonly Placed
   throw unsupportedParam('tool_choice', 'it allows no tool that is served.')
 }
 
-/** Whether only declared gateway tools are chosen. */
-function isGatewayChoice(request: ResponsesRequest, placed: readonly PlacedTool[]): boolean {
-  return gatewayChoice(request) !== undefined && readGatewayTools(request, placed) !== undefined
-}
-
 /** A name from the client, cut to fit into a header. */
 function clipName(type: string): string {
   return type.slice(0, 64)
-}
-
-function isStrict({ strict, provider }: ResponsesRequest): boolean {
-  return strict === true || provider?.require_parameters === true
 }
 
 function ownItems({ input }: ResponsesRequest): readonly InputItem[] {

@@ -8,7 +8,6 @@ import type {
   ContentPart,
   Json,
   JsonObject,
-  MediaSource,
   ReasoningDetail,
   ReasoningFormat,
   ResponseFormat,
@@ -17,7 +16,15 @@ import type {
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject } from '../../lenient.ts'
-import { type LoweredRequest, resultContent, type Warning, warnInto, warnOfName } from '../../lowering.ts'
+import {
+  type LoweredRequest,
+  refuseMedium,
+  resultContent,
+  urlOf,
+  type Warning,
+  warnInto,
+  warnOfName,
+} from '../../lowering.ts'
 import { freeName, FreeNames } from '../../names.ts'
 import { callItem, forOtherProtocols } from '../../openai/client-tools.ts'
 import {
@@ -262,7 +269,8 @@ function lowerOutput(
 ): string | JsonObject[] {
   if (parts.some((part) => part.kind !== 'text' && part.kind !== 'refusal')) {
     return parts.map((part) => {
-      if (part.kind === 'audio') return refuse(context, at, 'audio in a tool result')
+      if (part.kind === 'audio')
+        return refuseMedium(context.provider, 'audio in a tool result', `messages[${at}].content`)
       return inputPart(part, at, context)
     })
   }
@@ -336,7 +344,7 @@ function unmarkedPart(part: ContentPart, at: number, context: InputContext): Jso
         type: 'input_image',
         ...(part.source.kind === 'provider-file'
           ? { file_id: part.source.id }
-          : { image_url: urlOf(part.source) }),
+          : { image_url: urlOf(part.source)! }),
         ...(part.detail === undefined ? {} : { detail: part.detail }),
       }
     case 'audio':
@@ -344,7 +352,7 @@ function unmarkedPart(part: ContentPart, at: number, context: InputContext): Jso
     case 'file':
       return filePart(part)
     case 'video':
-      return refuse(context, at, 'a video')
+      return refuseMedium(context.provider, 'a video', `messages[${at}].content`)
   }
 }
 
@@ -357,20 +365,8 @@ function filePart(part: Extract<ContentPart, { kind: 'file' }>): JsonObject {
       return { type: 'input_file', file_url: source.url }
     case 'base64':
       // OpenAI refuses file data without a name.
-      return { type: 'input_file', filename: part.filename ?? 'file', file_data: urlOf(source) }
+      return { type: 'input_file', filename: part.filename ?? 'file', file_data: urlOf(source)! }
   }
-}
-
-function urlOf(source: Exclude<MediaSource, { kind: 'provider-file' }>): string {
-  return source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`
-}
-
-function refuse(context: InputContext, at: number, what: string): never {
-  throw new GatewayError('unsupported_parameter', {
-    message: `The provider ${context.provider} cannot be given ${what}.`,
-    param: `messages[${at}].content`,
-    provider: context.provider,
-  })
 }
 
 // The parameters of a request. Those that OpenAI's protocols share are lowered in ../../openai.

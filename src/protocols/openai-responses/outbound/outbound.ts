@@ -5,7 +5,7 @@ import { withinLimits } from '../../names.ts'
 import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
 import { faultOfResponses } from '../../openai/usage.ts'
-import { streamParser, wholeEvents } from './parse.ts'
+import { ResponseParser, wholeEvents } from './parse.ts'
 import { lower } from './lower.ts'
 import { ownSearch } from './tools.ts'
 
@@ -19,7 +19,7 @@ export const outbound: Outbound<ResponsesQuirks> = withinLimits<ResponsesQuirks>
   leastOutputTokens: ({ leastOutputTokens = defaultQuirks.leastOutputTokens }) => leastOutputTokens,
   ownSearch,
   whole: (body, target) => wholeEvents(body, target),
-  parser: (target) => streamParser(target),
+  parser: (target) => new ResponseParser(target),
   fault: (status, headers, body) => faultOfResponses(status, headers, body),
   ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
   embeddings,

@@ -34,14 +34,6 @@ import {
 } from './lower.ts'
 import { calledName } from './tools.ts'
 
-/**
- * The parser of one provider's streams. The type of an event comes from its data: `event:` may be missing or late.
- * A stream ends at `response.completed`, `.incomplete` or `.failed`, at an error, or at the end of the body.
- */
-export function streamParser(reading: Reading): StreamParser {
-  return new ResponseParser(reading)
-}
-
 export function wholeEvents(body: unknown, reading: Reading): readonly ChatEvent[] {
   const failure = wholeFailure(body)
   if (failure) return [...usageEvents(isObject(body) ? body : {}, 0, reading.quirks), errorEvent(failure)]
@@ -81,7 +73,11 @@ const deltas: Readonly<Record<string, (output: Output, event: JsonObject) => voi
   'response.custom_tool_call_input.delta': (output, event) => output.inputDelta(event),
 }
 
-class ResponseParser implements StreamParser {
+/**
+ * The parser of one provider's streams. The type of an event comes from its data: `event:` may be missing or late.
+ * A stream ends at `response.completed`, `.incomplete` or `.failed`, at an error, or at the end of the body.
+ */
+export class ResponseParser implements StreamParser {
   readonly #reading: Reading
   readonly #output: Output
   #over = false
