@@ -38,6 +38,13 @@ import type {
   ResponseStore,
 } from '../responses/response-store.ts'
 import type { ParsedResponses, ResponseLimits } from '../responses/keep.ts'
+import type {
+  ChangedSettingsView,
+  ConfigReload,
+  ConfigurationView,
+  KeptConfigurationView,
+  SettingsTestView,
+} from './admin/settings-answers.ts'
 import type { Site } from './intake/caller.ts'
 import type { KeyedCalls } from './intake/paid/idempotency.ts'
 import type { FreeReading, HookLimit, Limiter } from './intake/paid/limits.ts'
@@ -54,70 +61,12 @@ export interface CatalogFileState {
   readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
 }
 
-/** A setting that has changed, or would. */
-export interface ConfigChange {
-  /** Its path, such as `providers.openai.base_url`. */
-  readonly setting: string
-  /** The values, secrets masked; null where it is shown only as a whole, or is not set. */
-  readonly from: unknown
-  readonly to: unknown
-  /** It takes effect at the next start only. */
-  readonly restart: boolean
-}
-
-/** What reading the configuration again has changed, or would change. */
-export interface ConfigReload {
-  /** False if nothing changed, or it was only asked what would. */
-  readonly applied: boolean
-  readonly changes: readonly ConfigChange[]
-}
-
 /** A change of the settings that are kept in the database. */
 export interface WantedSettings {
   /** Of the settings that the change was made for; undefined for whatever they are. */
   readonly revision?: number | undefined
   /** As in weir.yaml, models by their id; null takes one back. */
   readonly settings: Readonly<Record<string, unknown>>
-}
-
-export interface ChangedSettings {
-  readonly revision: number
-  readonly changes: readonly ConfigChange[]
-  readonly warnings: readonly { readonly setting: string; readonly problem: string }[]
-}
-
-export type SettingSource = 'flag' | 'environment' | 'file' | 'console' | 'default'
-
-interface Sourced {
-  readonly source: SettingSource
-  /** The flag, the variable, or the line of the file. */
-  readonly origin: string
-}
-
-/** The settings that can be changed while the gateway runs, as they are in force. Secrets are masked. */
-export interface KeptConfiguration {
-  readonly revision: number
-  readonly changed: { readonly at: number; readonly operator: string } | null
-  readonly can_undo: boolean
-  /** Whether keys can be kept: there is a master key. */
-  readonly takes_keys: boolean
-  /** Settings whose keys cannot be read any more, since the master key has changed. */
-  readonly unreadable: readonly string[]
-  readonly file: string | null
-  readonly settings: readonly ({ readonly setting: string; readonly value: unknown } & Sourced)[]
-  readonly providers: readonly {
-    readonly id: string
-    readonly name: string
-    /** Whether the program knows its address and protocol. */
-    readonly known: boolean
-    readonly local: boolean
-    readonly protocol: string
-    readonly base_url: string
-    readonly state: 'in_service' | 'disabled' | 'no_key' | 'no_address' | 'not_found'
-    readonly settings: readonly ({ readonly setting: string; readonly value: unknown } & Sourced)[]
-  }[]
-  readonly models: readonly ({ readonly id: string; readonly entry: object } & Sourced)[]
-  readonly aliases: readonly ({ readonly name: string; readonly to: string } & Sourced)[]
 }
 
 /** What is called to see whether it answers: a provider with each of its keys, or a model, of a route each member. */
@@ -128,59 +77,25 @@ export interface WantedTest {
   readonly proposed?: WantedSettings | undefined
 }
 
-/** What the calls of a test came to. No text in it holds a secret of the configuration. */
-export interface SettingsTest {
-  /** Whether every call was answered. */
-  readonly ok: boolean
-  /** Keys or models beyond the most that one test calls. */
-  readonly left_out: number
-  readonly calls: readonly {
-    readonly provider: string
-    readonly model: string | null
-    /** Its name at the provider; null, like what follows, where no call could be made. */
-    readonly upstream: string | null
-    readonly key: number | null
-    readonly region: string | null
-    readonly latency_ms: number | null
-    readonly text: string | null
-    readonly tokens: { readonly prompt: number; readonly completion: number } | null
-    /** What the provider bills the operator; null where that is not known. */
-    readonly cost_usd: string | null
-    readonly problem: string | null
-    readonly error: string | null
-  }[]
-}
-
 /** Reads the configuration again, and changes it. Everything rejects with GatewayError, and then nothing has changed. */
 export interface ConfigurationService {
-  show(): Promise<KeptConfiguration>
+  /** What can be changed while the gateway runs, as it is in force. Secrets are masked. */
+  show(): Promise<KeptConfigurationView>
   reload(dryRun: boolean): Promise<ConfigReload>
   /** What a change would do. */
-  preview(wanted: WantedSettings): Promise<ChangedSettings>
+  preview(wanted: WantedSettings): Promise<ChangedSettingsView>
   /**
    * Makes small real calls now. Rejects with `rate_limit_exceeded` for too many, `not_found` for an unknown provider and
-   * `model_not_found` for an unknown model; what a provider answers is no error.
+   * `model_not_found` for an unknown model; what a provider answers is no error. No text
+   * of the answer holds a secret of the configuration.
    */
-  test(wanted: WantedTest): Promise<SettingsTest>
+  test(wanted: WantedTest): Promise<SettingsTestView>
   /** Changes the settings, and logs the act of `operator`. */
-  change(wanted: WantedSettings, operator: string): Promise<ChangedSettings>
+  change(wanted: WantedSettings, operator: string): Promise<ChangedSettingsView>
   /** Takes up what another gateway of the same database, or a command, has changed. False where nobody has. */
   follow(): Promise<boolean>
   /** Takes the latest change back. */
-  undo(revision: number | undefined, operator: string): Promise<ChangedSettings>
-}
-
-/** The configuration that the gateway has read last. */
-export interface SettingsView {
-  readonly file: string | null
-  /** Every setting; secrets are masked. */
-  readonly settings: readonly {
-    readonly path: string
-    readonly value: unknown
-    /** Where the value came from: a flag, a variable, a line of the file, or `default`. */
-    readonly origin: string
-    readonly env: string
-  }[]
+  undo(revision: number | undefined, operator: string): Promise<ChangedSettingsView>
 }
 
 /** By provider. */
@@ -394,7 +309,8 @@ export interface HttpParts extends ServingParts, IdentityServices, PaymentServic
   readonly healthOf: (...asked: Parameters<Health['report']>) => Awaitable<ProviderHealth>
   /** How the catalog differs from the bundled one. Rejects if the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>
-  readonly settings: () => SettingsView
+  /** The configuration that was read last; secrets are masked. */
+  readonly settings: () => ConfigurationView
   readonly configuration: ConfigurationService
   readonly mcpServers: McpServers
   /** Calls of tools at /mcp that can be cancelled. */

@@ -1,9 +1,7 @@
 // The configuration of the running gateway for operators: shown, changed, taken back, read again from its files.
 
 import { z } from 'zod'
-import { type AdminRoute, adminRoute, iso, recordAct } from '../console/route.ts'
-import type { KeptConfiguration } from '../parts.ts'
-import type { ChangedSettingsView, KeptConfigurationView, SettingsTestView } from './answers.ts'
+import { type AdminRoute, adminRoute, recordAct } from '../console/route.ts'
 
 const revision = z
   .int()
@@ -44,7 +42,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
         'Providers, models and routes, aliases, the catalog and limits as they are in force. Secrets are masked. What a ' +
         'file, a variable or a flag says wins over what is changed here.',
     },
-    async ({ parts }) => configurationView(await parts.configuration.show()),
+    ({ parts }) => parts.configuration.show(),
   ),
   adminRoute(
     'PATCH config',
@@ -59,8 +57,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
       errors: ['configuration_changed', 'unsupported_parameter', 'store_unavailable'],
       elevated: true,
     },
-    async ({ parts, body, operator }): Promise<ChangedSettingsView> =>
-      parts.configuration.change(body, operator.id),
+    ({ parts, body, operator }) => parts.configuration.change(body, operator.id),
   ),
   adminRoute(
     'POST config/preview',
@@ -70,7 +67,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
       body: changeBody,
       errors: ['configuration_changed'],
     },
-    async ({ parts, body }): Promise<ChangedSettingsView> => parts.configuration.preview(body),
+    ({ parts, body }) => parts.configuration.preview(body),
   ),
   adminRoute(
     'POST config/test',
@@ -86,7 +83,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
       errors: ['configuration_changed', 'model_not_found', 'rate_limit_exceeded'],
       elevated: true,
     },
-    async (asked): Promise<SettingsTestView> => {
+    async (asked) => {
       const { parts, body } = asked
       const { provider, model, settings, revision: of } = body
       const proposed = settings === undefined ? undefined : { settings, revision: of }
@@ -102,7 +99,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
         proposed: proposed !== undefined,
         calls,
       })
-      return tested as SettingsTestView
+      return tested
     },
   ),
   adminRoute(
@@ -115,8 +112,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
       errors: ['configuration_changed', 'not_found', 'store_unavailable'],
       elevated: true,
     },
-    async ({ parts, body, operator }): Promise<ChangedSettingsView> =>
-      parts.configuration.undo(body.revision, operator.id),
+    ({ parts, body, operator }) => parts.configuration.undo(body.revision, operator.id),
   ),
   adminRoute(
     'POST config/reload',
@@ -140,7 +136,3 @@ export const configurationRoutes: readonly AdminRoute[] = [
     },
   ),
 ]
-
-function configurationView({ changed, ...shown }: KeptConfiguration): KeptConfigurationView {
-  return { ...shown, changed: changed && { ...changed, at: iso(changed.at) } } as KeptConfigurationView
-}

@@ -26,7 +26,6 @@ import type {
   ActView,
   AuditView,
   CatalogView,
-  ConfigurationView,
   OperatorRequestView,
   OverviewView,
   SearchView,
@@ -147,7 +146,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get every setting, its value and where it came from',
       description: 'Secrets are masked. Some can be changed while the gateway runs: see `/admin/v1/config`.',
     },
-    ({ parts }): Promise<ConfigurationView> | ConfigurationView => parts.settings(),
+    ({ parts }) => parts.settings(),
   ),
   adminRoute(
     'GET acts',

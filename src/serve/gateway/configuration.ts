@@ -33,14 +33,10 @@ import { GatewayError } from '../../errors/errors.ts'
 import type {
   ConfigChange,
   ConfigReload,
-  ConfigurationService,
-  HttpParts,
-  KeptConfiguration,
-  SettingSource,
-  SettingsTest,
-  WantedSettings,
-  WantedTest,
-} from '../../http/parts.ts'
+  KeptConfigurationView,
+  SettingsTestView,
+} from '../../http/admin/settings-answers.ts'
+import type { ConfigurationService, HttpParts, WantedSettings, WantedTest } from '../../http/parts.ts'
 import type { ProcessLog } from '../../observe/log.ts'
 import { providers as registry } from '../../providers/registry.ts'
 import type { Store } from '../../store/store.ts'
@@ -164,17 +160,17 @@ export class Configuration implements ConfigurationService {
     })
   }
 
-  async show(): Promise<KeptConfiguration> {
+  async show(): Promise<KeptConfigurationView> {
     const { live, reread, kept } = this.#parts
     const opened = await kept.latest()
     const { row } = opened
     return {
       revision: opened.revision,
-      changed: row === undefined ? null : { at: row.at, operator: row.operator },
       can_undo: row !== undefined && (row.before > 0 || row.settings !== '{}'),
       takes_keys: kept.takesSecrets,
       unreadable: opened.unreadable.map((path) => path.join('.')),
       ...viewOf(reread.inForce(), live),
+      changed: row === undefined ? null : { at: new Date(row.at).toISOString(), operator: row.operator },
     }
   }
 
@@ -185,7 +181,7 @@ export class Configuration implements ConfigurationService {
     })
   }
 
-  async test({ provider, model, proposed }: WantedTest): Promise<SettingsTest> {
+  async test({ provider, model, proposed }: WantedTest): Promise<SettingsTestView> {
     const { live, log, clock } = this.#parts
     const tested = proposed === undefined ? live : (await this.#candidate(proposed)).made
     const subject = { config: tested.config, catalog: tested.catalog, file: tested.file, clock }
@@ -347,7 +343,7 @@ function testedCallView({
   region,
   ms,
   provider,
-}: TestedCall): SettingsTest['calls'][number] {
+}: TestedCall): SettingsTestView['calls'][number] {
   const isAnswered = outcome.kind === 'answered'
   const usage = isAnswered ? outcome.usage : undefined
   const cost = isAnswered ? outcome.cost : undefined
@@ -470,7 +466,7 @@ function settingsIn(config: Config): Map<string, { readonly value: unknown; read
 
 // The settings in force as operators see them.
 
-type Shown = Pick<KeptConfiguration, 'file' | 'settings' | 'providers' | 'models' | 'aliases'>
+type Shown = Pick<KeptConfigurationView, 'file' | 'settings' | 'providers' | 'models' | 'aliases'>
 
 function viewOf(loaded: LoadedConfig & { kind: 'loaded' }, live: Live): Shown {
   const { config, origins, file } = loaded
@@ -534,6 +530,6 @@ function providerView(
   }
 }
 
-function sourceOf(origin: Origin): { source: SettingSource; origin: string } {
+function sourceOf(origin: Origin) {
   return { source: origin.kind, origin: printedOrigin(origin) }
 }
