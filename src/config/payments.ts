@@ -71,8 +71,10 @@ const processors = {
   }),
 }
 
+type ProcessorName = keyof typeof processors
+
 /** The parts of each processor's key: without all of them it is not set up. */
-export const processorKeys: Readonly<Record<keyof typeof processors, readonly [string, ...string[]]>> = {
+export const processorKeys: Readonly<Record<ProcessorName, readonly [string, ...string[]]>> = {
   razorpay: ['key_id', 'key_secret'],
   stripe: ['secret_key'],
 }
@@ -88,7 +90,7 @@ const currency = z.strictObject({
   as_of: z.iso.date('must be a day such as 2026-11-20').optional(),
   source: z.string().min(1).max(100).default('set by the operator'),
   processors: z
-    .array(z.enum(['razorpay', 'stripe']))
+    .array(z.enum(Object.keys(processors) as [ProcessorName, ...ProcessorName[]]))
     .min(1)
     .optional(),
 })

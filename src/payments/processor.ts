@@ -32,7 +32,10 @@ export interface PaymentProcessor {
   refund(topUp: TopUp, amount: Minor, id: string): Promise<RefundNews | undefined>
   /** Verifies and reads a webhook message, `bad_signature` before parsing; undefined without a secret. */
   readonly verify: ((raw: Uint8Array, headers: Headers) => Promise<PaymentEvent>) | undefined
-  /** Verifies a returning browser's query, if signed, and returns the top-up's id. Throws `bad_signature`. */
+  /**
+   * Where browsers come back by /hooks/<id>/callback: verifies the signed query, and returns the top-up's id. Throws
+   * `bad_signature`.
+   */
   readonly returnTo?: (query: URLSearchParams) => string
 }
 

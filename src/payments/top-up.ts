@@ -157,8 +157,8 @@ export function mayBePaid({ state, createdAt }: TopUp, now: number): boolean {
 // What processors report about payments, in a common form.
 
 /**
- * The processors that take money, with what the documentation says of the messages they send: the headers in which
- * they are signed. Each has a class in processors/ and its settings in the configuration.
+ * The processors that take money, with what the documentation says of the messages they send. Each has a class in
+ * processors/ and its settings in the configuration; test/payments/processors.test.ts says what else it needs.
  */
 export const externalProcessors = {
   razorpay: {
@@ -167,16 +167,21 @@ export const externalProcessors = {
       ['X-Razorpay-Signature', 'HMAC-SHA256 of the raw body by the secret of the webhook, in hex.'],
       ['x-razorpay-event-id', 'The id of the event.'],
     ],
+    events: ['payment_link.*', 'payment.captured', 'refund.processed', 'refund.failed', 'payment.dispute.*'],
   },
   stripe: {
     name: 'Stripe',
     signedIn: [['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.']],
+    events: ['checkout.session.*', 'charge.refunded', 'refund.failed', 'charge.dispute.*'],
   },
 } as const satisfies Readonly<Record<string, ProcessorMessages>>
 
 interface ProcessorMessages {
   readonly name: string
+  /** The headers in which a message is signed. */
   readonly signedIn: readonly (readonly [header: string, description: string])[]
+  /** What it is to send, by its own names. */
+  readonly events: readonly string[]
 }
 
 export type ExternalProcessorId = keyof typeof externalProcessors

@@ -6,6 +6,7 @@ import type { Argument, Command, Option } from 'commander'
 import { program } from '../../src/cli/program.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
 import { events } from '../../src/notify/events.ts'
+import { externalProcessorIds, externalProcessors } from '../../src/payments/top-up.ts'
 import { post } from '../support/call-gateway.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 
@@ -16,28 +17,40 @@ export async function makeReferences(): Promise<Readonly<Record<string, string>>
     'commands.md': commandsPage(),
     'metrics.md': await metricsPage(),
     'webhooks.md': webhooksPage(),
+    'payments.md': paymentsPage(),
   }
 }
 
+const code = (text: string) => `\`${text}\``
+
 /** The page as it is, with the table of today's events. */
 function webhooksPage(): string {
-  const rows = [
+  return pageWith('webhooks.md', [
     ['event', 'when', '`data`'],
-    ...Object.entries(events).map(([type, { when, data }]) => [
-      `\`${type}\``,
-      when,
-      data.map((name) => `\`${name}\``).join(', '),
-    ]),
-  ]
+    ...Object.entries(events).map(([type, { when, data }]) => [code(type), when, data.map(code).join(', ')]),
+  ])
+}
+
+/** The page as it is, with the addresses of today's processors. */
+function paymentsPage(): string {
+  return pageWith('payments.md', [
+    ['processor', 'address', 'events'],
+    ...externalProcessorIds.map((id) => {
+      const { name, events: sent } = externalProcessors[id]
+      return [name, code(`/hooks/${id}`), sent.map(code).join(', ')]
+    }),
+  ])
+}
+
+/** A page as it is but for its table with these columns. */
+function pageWith(file: string, rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
   const lineOf = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const head = new RegExp(`^\\| ${rows[0]![0]!} [^]*?(?=\\n\\n)`, 'm')
   const lines = rows.map((row) => lineOf(row.map((cell, column) => cell.padEnd(widths[column]!))))
   const rule = lineOf(widths.map((width) => '-'.repeat(width)))
   const table = [lines[0]!, rule, ...lines.slice(1)].join('\n')
-  return readFileSync(join(import.meta.dir, '../../src/guide/webhooks.md'), 'utf8').replace(
-    /^\| event[^]*?(?=\n\n)/m,
-    () => table,
-  )
+  return readFileSync(join(import.meta.dir, '../../src/guide', file), 'utf8').replace(head, () => table)
 }
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ')

@@ -28,6 +28,7 @@ import {
   messagesError,
   tokenCount,
 } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
+import { externalProcessorIds } from '../../src/payments/top-up.ts'
 import type { HttpParts } from '../../src/http/parts.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
@@ -78,7 +79,7 @@ describe('the document', () => {
       '/console/*',
       '/docs',
       '/docs/*',
-      '/hooks/razorpay/callback',
+      ...externalProcessorIds.map((id) => `/hooks/${id}/callback`),
     ].map((path) => `GET ${path}`)
     const simulated = ['GET', 'POST', 'POST'].map(
       (method, at) => `${method} /hooks/sim/:reference${['', '/paid', '/failed'][at]}`,

@@ -1,6 +1,6 @@
-// A payment processor is a class in payments/processors/ and a row in payments/news.ts. The compiler names what makes
-// it from its settings (serve/gateway/payments.ts) and the parts of its key (config/payments.ts); its address, its
-// documentation and the audit follow from the row.
+// A payment processor is a class in payments/processors/ and a row in payments/top-up.ts. The compiler names what makes
+// it from its settings (serve/gateway/payments.ts), the parts of its key (config/payments.ts) and its name in the
+// console (pages/words.tsx); its addresses, its documentation, the guide's table and the audit follow from the row.
 
 import { expect, test } from 'bun:test'
 import { processorKeys } from '../../src/config/payments.ts'

@@ -14,7 +14,15 @@ import type {
 } from '../../http/payments/answers.ts'
 import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
 import { TopUpTable } from '../pages/payments.tsx'
-import { amountOf, planText, problems, rateOf, processorName, TopUpBadges } from '../pages/words.tsx'
+import {
+  amountOf,
+  planText,
+  problems,
+  processorName,
+  processors,
+  rateOf,
+  TopUpBadges,
+} from '../pages/words.tsx'
 import { elevate } from '../session/signed-out.tsx'
 import { countOf, day, decimal, exact, moment, money, plus, t, usd } from '../strings/text.ts'
 import {
@@ -89,7 +97,6 @@ const topUpStateNames: Readonly<Record<TopUpOfOperatorView['state'], string>> = 
   refunded: 'refunded',
   disputed: 'disputed',
 }
-const processors = ['razorpay', 'stripe', 'sim'] as const
 const paymentFilters = ['account', 'state', 'processor', 'problem', 'from', 'to'] as const
 
 export function AllPayments() {

@@ -35,9 +35,17 @@ export function poolName(pool: string): string {
 
 // The words and marks of payments.
 
-/** Companies are called as their ids, with a capital letter: Razorpay, Stripe. */
-export function processorName(id: TopUpView['processor']): string {
-  return id === 'sim' ? t('Simulated payment') : id[0]!.toUpperCase() + id.slice(1)
+type Processor = TopUpView['processor']
+
+/** Companies have one name in every language. */
+const companies: Readonly<Record<Exclude<Processor, 'sim'>, string>> = {
+  razorpay: 'Razorpay',
+  stripe: 'Stripe',
+}
+export const processors = [...Object.keys(companies), 'sim'] as readonly Processor[]
+
+export function processorName(id: Processor): string {
+  return id === 'sim' ? t('Simulated payment') : companies[id]
 }
 
 const states: Readonly<

@@ -293,25 +293,29 @@ export const appleHook: Route = {
   },
 }
 
-export const razorpayCallback: Route = {
-  method: 'GET',
-  path: '/hooks/razorpay/callback',
-  handle: async (parts, { request }) => {
-    const razorpay = parts.payments.processor('razorpay')
-    if (razorpay?.returnTo === undefined) throw notConfigured()
-    const { searchParams } = new URL(request.url)
-    const address = parts.site.addressOf(request)
-    const id = await parts.hookLimit.check(address, 'short', async () => razorpay.returnTo?.(searchParams))
-    if (id === undefined) throw notConfigured()
-    // The browser only reports that something was paid; what and how much is asked of the processor.
-    await parts.payments.settleTopUp(id).catch((error: unknown) => {
-      if (error instanceof GatewayError && error.code === 'not_found') throw error
-      parts.log.warn('a top-up could not be settled on its return; its page and the sweep try again', {
-        error,
+/** Where browsers come back from the page of a processor, of those that sign that. */
+function callbackOf(processorId: ExternalProcessorId): Route {
+  return {
+    method: 'GET',
+    path: `/hooks/${processorId}/callback`,
+    handle: async (parts, { request }) => {
+      const processor = parts.payments.processor(processorId)
+      if (processor?.returnTo === undefined) throw notConfigured()
+      const { searchParams } = new URL(request.url)
+      const address = parts.site.addressOf(request)
+      const verify = async () => processor.returnTo?.(searchParams)
+      const id = await parts.hookLimit.check(address, 'short', verify)
+      if (id === undefined) throw notConfigured()
+      // The browser only reports that something was paid; what and how much is asked of the processor.
+      await parts.payments.settleTopUp(id).catch((error: unknown) => {
+        if (error instanceof GatewayError && error.code === 'not_found') throw error
+        parts.log.warn('a top-up could not be settled on its return; its page and the sweep try again', {
+          error,
+        })
       })
-    })
-    return redirectTo(returnTo(parts, id).page)
-  },
+      return redirectTo(returnTo(parts, id).page)
+    },
+  }
 }
 
 function redirectTo(location: string): Response {
@@ -323,6 +327,7 @@ function notConfigured(): GatewayError {
 }
 
 export const processorHooks: readonly Route[] = externalProcessorIds.map(hookOf)
+export const processorCallbacks: readonly Route[] = externalProcessorIds.map(callbackOf)
 
 // The built-in simulator's payment page, in place of a processor's: two buttons and no money.
 

@@ -66,7 +66,7 @@ export class Razorpay implements PaymentProcessor {
         expire_by: Math.ceil(Math.max(topUp.expiresAt, this.#now() + leastLinkLifeMs) / 1000),
         notify: { sms: false, email: false },
         reminder_enable: false,
-        callback_url: `${returnTo.origin}/hooks/razorpay/callback`,
+        callback_url: `${returnTo.origin}/hooks/${this.id}/callback`,
         callback_method: 'get',
         notes: { top_up: topUp.id },
       })
