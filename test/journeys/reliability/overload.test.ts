@@ -143,7 +143,8 @@ interface Asked {
 describe('G14: three times the load that can be taken', () => {
   /** How many calls of one account run at a time: half of all places. */
   const atOnce = 24
-  const providerMs = 150
+  /** Long beside what a call takes of the processor, of which a busy machine leaves this test and its gateway little. */
+  const providerMs = 400
   /** What else the machine does changes within seconds, so both loads are measured by turns. */
   const rounds = 5
   const seconds = 1
