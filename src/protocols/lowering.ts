@@ -43,6 +43,11 @@ export function joinWarnings(a: readonly Warning[], b: readonly Warning[]): read
   return a.length === 0 ? b : [...a, ...b]
 }
 
+/** Throws GatewayError `unsupported_parameter` for the first, where the client wants nothing dropped. */
+export function refuseDropped([dropped]: readonly Warning[], isStrict: boolean): void {
+  if (dropped && isStrict) throw new GatewayError('unsupported_parameter', { ...dropped })
+}
+
 /** The warnings as answers of every protocol have them; no field without any. */
 export function wireWarnings(warnings: readonly Warning[]): JsonObject {
   return warnings.length === 0 ? {} : { warnings: warnings.map(({ param, message }) => ({ param, message })) }

@@ -7,15 +7,10 @@ import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { noNames } from '../../json/json.ts'
 import type { Memory } from '../../observe/memory.ts'
-import {
-  defaultEmbeddingQuirks,
-  type EmbeddingAnswer,
-  type EmbeddingOutbound,
-  type Target,
-} from '../../protocols/protocol.ts'
+import { defaultEmbeddingQuirks, type EmbeddingAnswer, type Target } from '../../protocols/protocol.ts'
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import { isObject, parseJson } from '../../protocols/lenient.ts'
-import type { Warning } from '../../protocols/lowering.ts'
+import { type LoweredRequest, refuseDropped, type Warning } from '../../protocols/lowering.ts'
 import { isDecision } from '../../protocols/decisions/decisions.ts'
 import type { Hold } from '../billing/hold.ts'
 import {
@@ -389,65 +384,29 @@ export async function fetchVectors(
   call: EmbeddingCall,
   candidate: Candidate,
 ): Promise<Embedded> {
-  const { provider, model, offer } = candidate
-  const outbound = parts.outbounds[provider.protocol]
-  const embedder = outbound.embeddings
+  const { scheduler } = parts
+  const { provider, offer } = candidate
+  const embedder = parts.outbounds[provider.protocol].embeddings
   if (!embedder)
     throw new GatewayError('no_provider_available', {
       lasting: true,
       metadata: { protocol: provider.protocol },
     })
-  const lowered = loweredFor(call, candidate, embedder)
-  const limits = deadlinesOf(parts.limits, provider)
-  const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
-  const request = new UpstreamRequest(
-    parts,
-    call,
-    candidate,
-    patience,
-    disconnectPolicy(call, provider.onDisconnect),
-  )
-  // Used for reading errors, which have the same shape for every request.
-  const target: Target = {
-    model: offer.upstream,
-    provider: provider.id,
-    quirks: quirksFor(outbound, provider),
-    maxOutputTokens: model.maxOutputTokens,
-    reasoning: false,
-    rememberedSignature: () => undefined,
-  }
+  const quirks = { ...defaultEmbeddingQuirks, ...provider.embeddings }
+  const sent = embedder.lower(call.embedding, { model: offer.upstream, quirks })
+  const { warnings } = sent
+  refuseDropped(warnings, call.request.envelope.strict)
   const wanted = call.embedding.inputs.length
-  try {
-    const { scheduler } = parts
-    const sent = { ...lowered, body: await scheduler.stringify(lowered.body) }
-    const response = await request.send(candidate, sent, limits.connectMs)
-    request.onResponse(response)
-    if (!response.ok) await refuseFailure(response, { outbound, target }, request)
-    // Vectors can be larger than any chat answer; as many are expected as were requested.
-    const most = Math.max(limits.answerBytes, wanted * vectorBytes)
-    const text = await boundedText(response, most, request, limits.gapMs, scheduler)
-    request.read()
+  // Vectors can be larger than any chat answer; as many are expected as were requested.
+  return askOnce(parts, call, candidate, sent, wanted * vectorBytes, async (response, text) => {
     const parsed = await parsedAnswer(response, text, scheduler, Number.POSITIVE_INFINITY, noNames)
     const answer = await scheduler.run(() => readWhole(() => embedder.read(parsed)))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
     const got = answer.vectors.length
     if (got !== wanted)
       throw new AttemptFailed(transportFault('broken', `${got} vectors came for ${wanted} inputs`))
-    return { answer, warnings: lowered.warnings }
-  } catch (error) {
-    throw request.verdict(error)
-  } finally {
-    request.end()
-  }
-}
-
-function loweredFor(call: EmbeddingCall, { provider, offer }: Candidate, embedder: EmbeddingOutbound) {
-  const quirks = { ...defaultEmbeddingQuirks, ...provider.embeddings }
-  const lowered = embedder.lower(call.embedding, { model: offer.upstream, quirks })
-  const [dropped] = lowered.warnings
-  if (dropped && call.request.envelope.strict)
-    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
-  return lowered
+    return { answer, warnings }
+  })
 }
 
 // The decisions of one candidate.
@@ -458,12 +417,36 @@ export async function fetchDecision(
   call: DecisionCall,
   candidate: Candidate,
 ): Promise<JsonObject> {
+  const body = { ...call.decision, model: candidate.offer.upstream }
+  const sent = { path: '/decisions', headers: {}, body }
+  return askOnce(parts, call, candidate, sent, 0, async (response, text) => {
+    const answer = await parsedAnswer(response, text, parts.scheduler)
+    if (!isDecision(answer))
+      throw new AttemptFailed(transportFault('broken', 'the answer holds no decisions'))
+    return answer
+  })
+}
+
+/**
+ * One request of a call that is not a chat, and what `read` makes of the text of its answer, which may have `leastBytes`
+ * where the limit of answers is lower. Rejects with AttemptFailed or UnreachableError.
+ */
+async function askOnce<Answer>(
+  parts: UpstreamParts,
+  call: EmbeddingCall | DecisionCall,
+  candidate: Candidate,
+  sent: Pick<LoweredRequest, 'path' | 'headers' | 'body'>,
+  leastBytes: number,
+  read: (response: Response, text: string) => Promise<Answer>,
+): Promise<Answer> {
+  const { scheduler } = parts
   const { provider, model, offer } = candidate
   const outbound = parts.outbounds[provider.protocol]
   const limits = deadlinesOf(parts.limits, provider)
   const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
   const policy = disconnectPolicy(call, provider.onDisconnect)
   const request = new UpstreamRequest(parts, call, candidate, patience, policy)
+  // Used for reading errors, which have the same shape for every request.
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,
@@ -473,21 +456,15 @@ export async function fetchDecision(
     rememberedSignature: () => undefined,
   }
   try {
-    const { scheduler } = parts
-    const body = await scheduler.stringify({ ...call.decision, model: offer.upstream })
-    const response = await request.send(
-      candidate,
-      { path: '/decisions', headers: {}, body },
-      limits.connectMs,
-    )
+    const { path, headers } = sent
+    const body = await scheduler.stringify(sent.body)
+    const response = await request.send(candidate, { path, headers, body }, limits.connectMs)
     request.onResponse(response)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
-    const text = await boundedText(response, limits.answerBytes, request, limits.gapMs, scheduler)
+    const most = Math.max(limits.answerBytes, leastBytes)
+    const text = await boundedText(response, most, request, limits.gapMs, scheduler)
     request.read()
-    const answer = await parsedAnswer(response, text, scheduler)
-    if (!isDecision(answer))
-      throw new AttemptFailed(transportFault('broken', 'the answer holds no decisions'))
-    return answer
+    return await read(response, text)
   } catch (error) {
     throw request.verdict(error)
   } finally {

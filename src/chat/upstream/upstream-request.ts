@@ -12,7 +12,7 @@ import type { Log } from '../../observe/log.ts'
 import type { Memory } from '../../observe/memory.ts'
 import type { CallSpan, Traces } from '../../observe/traces.ts'
 import { isObject, opaqueInAnswers, parseJson } from '../../protocols/lenient.ts'
-import { joinWarnings, type Warning } from '../../protocols/lowering.ts'
+import { joinWarnings, refuseDropped, type Warning } from '../../protocols/lowering.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target } from '../../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { UnreachableError, type Upstream } from '../../providers/upstream.ts'
@@ -114,9 +114,7 @@ export async function prepare(
     },
   )
   const { warnings } = prepared.lowered
-  const [dropped] = warnings
-  if (dropped && call.request.envelope.strict)
-    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  refuseDropped(warnings, call.request.envelope.strict)
   // Warnings differ between candidates.
   return { outbound, ...prepared, warnings: joinWarnings(known, warnings) }
 }

@@ -18,7 +18,7 @@ import { completionTokens, promptTokens, type Usage } from '../../../conversatio
 import { errorTable, GatewayError, type RenderedError } from '../../../errors/errors.ts'
 import { hasNoFields, isObject, parseToolJson } from '../../lenient.ts'
 import { inbound as chat } from '../../openai-chat/inbound/inbound.ts'
-import { wireWarnings } from '../../lowering.ts'
+import { refuseDropped, wireWarnings } from '../../lowering.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest, StreamEncoder, Texts } from '../../protocol.ts'
 import {
   bodyObject,
@@ -82,10 +82,7 @@ function parseRequest(sent: unknown): InboundRequest {
   const made = chatBody(data, String(body['model'] ?? ''), body['stream'] === true)
   const fields: ClientFields = { messages: () => made.params, names, membersDiffer: true }
   const request = attempt(() => chat.parse(made.body), fields)
-  const [dropped] = made.warnings
-  if (dropped && request.envelope.strict) {
-    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
-  }
+  refuseDropped(made.warnings, request.envelope.strict)
   const { gatewayTools } = request
   return {
     ...request,

@@ -16,7 +16,7 @@ import { serviceTierOf } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors/errors.ts'
 import { isObject, present } from '../../lenient.ts'
 import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
-import type { Warning } from '../../lowering.ts'
+import { refuseDropped, type Warning } from '../../lowering.ts'
 import { callIdIn, isClientToolType, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
 import type { Envelope } from '../../protocol.ts'
 import { reasoningContext } from '../../openai/parameters.ts'
@@ -308,10 +308,7 @@ export function droppedOf(request: ResponsesRequest, placed: readonly PlacedTool
   if (request.truncation === 'auto') {
     drop('truncation', 'The input is not shortened: one that is too long for the model is refused.')
   }
-  const [first] = dropped
-  if (first && isStrict(request)) {
-    throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
-  }
+  refuseDropped(dropped, isStrict(request))
   return dropped
 }
 
