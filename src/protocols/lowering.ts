@@ -83,6 +83,12 @@ export function refuse(asked: Readonly<Record<string, boolean>>): void {
   if (param !== undefined) throw new GatewayError('unsupported_parameter', { param })
 }
 
+/** Throws GatewayError `unsupported_parameter` for several answers, and for log probabilities. */
+export function refuseChoicesAndLogprobs({ sampling }: ChatRequest): void {
+  const { n = 1, logprobs, topLogprobs = 0 } = sampling
+  refuse({ n: n > 1, logprobs: logprobs === true, top_logprobs: topLogprobs > 0 })
+}
+
 /** Throws GatewayError `unsupported_parameter` for a part that the protocol does not support. */
 export function refusePart(part: ContentPart, param: string, takes: string): never {
   const what = part.kind === 'file' && part.source.kind !== 'base64' ? 'file by reference' : part.kind
@@ -345,6 +351,14 @@ export function textOf(parts: readonly ContentPart[], param: string): string {
 /** Instructions, or the result of a tool, whose parts stand beside each other. They must all be text, too. */
 export function linesOf(parts: readonly ContentPart[], param: string): string {
   return textsOf(parts, param)
+    .filter((text) => text !== '')
+    .join('\n')
+}
+
+/** The lines of the parts that are text; all others are left out. */
+export function textLinesIn(parts: readonly ContentPart[]): string {
+  return parts
+    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
     .filter((text) => text !== '')
     .join('\n')
 }

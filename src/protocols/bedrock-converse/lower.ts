@@ -34,7 +34,7 @@ import {
   type LoweredRequest,
   outputBoundOf,
   passedOn,
-  refuse,
+  refuseChoicesAndLogprobs,
   refusePart,
   textTypeOf,
   threeEfforts,
@@ -100,12 +100,7 @@ const modelFields = new Set([
  * Bedrock cannot take, `invalid_request` for a conversation it would refuse. What is dropped is named in `warnings`.
  */
 export function* lower(request: ChatRequest, target: Target<BedrockQuirks>): Steps<LoweredRequest> {
-  const { sampling } = request
-  refuse({
-    n: (sampling.n ?? 1) > 1,
-    logprobs: sampling.logprobs === true,
-    top_logprobs: (sampling.topLogprobs ?? 0) > 0,
-  })
+  refuseChoicesAndLogprobs(request)
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }

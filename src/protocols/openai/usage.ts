@@ -15,7 +15,7 @@ import {
 } from '../../conversation/usage.ts'
 import { fault, kindOfStatus, refusalInWords, retryAfterMs, waitInWordsMs } from '../faults.ts'
 import type { Frame } from '../framing/sse.ts'
-import { isObject, nonEmpty, parseJson, withMissing } from '../lenient.ts'
+import { anyObject, isObject, nonEmpty, parseJson, withMissing } from '../lenient.ts'
 import type { Bill } from '../protocol.ts'
 import type { UsageQuirks } from './parameters.ts'
 
@@ -161,11 +161,11 @@ function countsTokens(raw: unknown): raw is JsonObject {
  * (null, not an object, or without a token counter).
  */
 export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
-  const usage = object(raw)
+  const usage = anyObject(raw)
   if (!usage || !countsTokens(usage)) return undefined
 
-  const promptParts = object(usage.prompt_tokens_details) ?? noParts
-  const completionParts = object(usage.completion_tokens_details) ?? noParts
+  const promptParts = anyObject(usage.prompt_tokens_details) ?? noParts
+  const completionParts = anyObject(usage.completion_tokens_details) ?? noParts
   const reasoning = count(completionParts.reasoning_tokens ?? usage.reasoning_tokens)
   const cacheRead = count(
     promptParts.cached_tokens ??
@@ -263,7 +263,7 @@ function liesBeside(
 
 /** Calls of tools that the provider ran and bills by the call. */
 function toolCalls(usage: JsonObject): Usage['toolCalls'] {
-  const details = object(usage.server_tool_use_details) ?? object(usage.server_tool_use)
+  const details = anyObject(usage.server_tool_use_details) ?? anyObject(usage.server_tool_use)
   const searches = count(details?.web_search_requests)
   return searches > 0 ? { web_search: searches } : noUsage.toolCalls
 }
@@ -279,11 +279,11 @@ function reportedCost(usage: JsonObject, quirks: UsageQuirks): string | undefine
       return dollars(usage.cost_in_usd_ticks, ticksPerUsd)
     case 'usage.cost': {
       // Perplexity itemises its cost; OpenRouter and Vercel give one number.
-      const parts = object(usage.cost)
+      const parts = anyObject(usage.cost)
       if (parts) return dollars(parts.total_cost)
       if (usage.is_byok !== true) return dollars(usage.cost)
       // With the operator's own key at the provider behind, `cost` is only the fee of the reseller, often zero.
-      const behind = object(usage.cost_details)?.upstream_inference_cost
+      const behind = anyObject(usage.cost_details)?.upstream_inference_cost
       return typeof usage.cost === 'number' && typeof behind === 'number'
         ? dollars(usage.cost + behind)
         : undefined
@@ -301,10 +301,6 @@ function dollars(amount: Json | undefined, perUsd = 1): string | undefined {
 
 function isCounter(value: Json | undefined): boolean {
   return typeof value === 'number' && Number.isFinite(value)
-}
-
-function object(value: unknown): JsonObject | undefined {
-  return isObject(value) ? value : undefined
 }
 
 // Why an answer ended, from the words providers use to those that clients know.

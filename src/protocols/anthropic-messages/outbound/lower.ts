@@ -54,7 +54,7 @@ import {
   isBlank,
   type LoweredRequest,
   outputBoundOf,
-  refuse,
+  refuseChoicesAndLogprobs,
   refuseContent,
   unknownLabels,
   type Warn,
@@ -73,12 +73,8 @@ import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
  * changed.
  */
 export function* lower(request: ChatRequest, target: Target<AnthropicQuirks>): Steps<LoweredRequest> {
-  const { rest, sampling } = request
-  refuse({
-    n: (sampling.n ?? 1) > 1,
-    logprobs: sampling.logprobs === true,
-    top_logprobs: (sampling.topLogprobs ?? 0) > 0,
-  })
+  const { rest } = request
+  refuseChoicesAndLogprobs(request)
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }

@@ -18,6 +18,7 @@ import { errorEvent, fault, faultOfException, foreignFault, kindOfStatus } from 
 import { exceptionIn } from '../../framing/decoder.ts'
 import type { Frame } from '../../framing/sse.ts'
 import {
+  anything,
   entryOf,
   isObject,
   list,
@@ -55,37 +56,18 @@ export type MessagesUsage = ValueRead<typeof readUsage>
 type WireCounters = Pick<MessagesUsage, keyof typeof counters>
 
 /** One block of content. `type` decides which of the fields matter. */
-interface WireBlock {
-  readonly type: string
-  readonly text: string
-  readonly thinking: string
-  readonly signature: string
-  readonly data: string
-  readonly id: string
-  readonly tool_use_id: string
-  readonly name: string
-  readonly input: unknown
-  readonly content: unknown
-  readonly citations: readonly unknown[]
-}
-
-/** A block as it is sent; undefined for something else. A field that is missing or of another type is empty. */
-function readBlock(block: unknown): WireBlock | undefined {
-  if (!isObject(block) || typeof block.type !== 'string') return undefined
-  return {
-    type: block.type,
-    text: text(block.text) ?? '',
-    thinking: text(block.thinking) ?? '',
-    signature: text(block.signature) ?? '',
-    data: text(block.data) ?? '',
-    id: text(block.id) ?? '',
-    tool_use_id: text(block.tool_use_id) ?? '',
-    name: text(block.name) ?? '',
-    input: block.input,
-    content: block.content,
-    citations: Array.isArray(block.citations) ? block.citations : [],
-  }
-}
+const readBlock = object({
+  type: text,
+  text,
+  thinking: text,
+  signature: text,
+  data: text,
+  id: text,
+  tool_use_id: text,
+  name: text,
+  citations: list(anything),
+})
+type WireBlock = ValueRead<typeof readBlock>
 
 const readCitation = object({ type: text, url: text, source: text, title: text })
 
@@ -170,7 +152,7 @@ export class MessagesParser extends BlockParser<unknown> {
       }
       case 'content_block_start': {
         const block = readBlock(content_block)
-        if (isIndex(index) && block !== undefined) return this.#start(index, block)
+        if (isIndex(index) && block?.type !== undefined) return this.#start(index, block)
         return this.fail('content_block_start has no block')
       }
       case 'content_block_delta':
@@ -217,27 +199,27 @@ export class MessagesParser extends BlockParser<unknown> {
     switch (block.type) {
       case 'text':
         this.openText(index, block.citations)
-        return this.addText(block.text)
+        return this.addText(block.text ?? '')
       case 'thinking': {
         const at = this.openReasoning(index)
         // A block with withheld text still has a signature; both must be returned.
-        return this.#addThinking(at, block.thinking, block.signature)
+        return this.#addThinking(at, block.thinking ?? '', block.signature ?? '')
       }
       case 'redacted_thinking':
         return this.#addOwn({
           type: 'reasoning.encrypted',
           index: this.openReasoning(index),
-          data: block.data,
+          data: block.data ?? '',
         })
       case 'compaction':
         return this.#addCompaction(this.openReasoning(index), block.content)
       case 'tool_use':
-        return this.openCall(index, block.id, block.name, block.input)
+        return this.openCall(index, block.id ?? '', block.name ?? '', block.input)
       case 'web_search_tool_result':
         return this.#addResult(block)
       case 'server_tool_use':
         if (block.name === 'web_search') {
-          this.open.set(index, { kind: 'search', id: block.id, json: '', input: block.input })
+          this.open.set(index, { kind: 'search', id: block.id ?? '', json: '', input: block.input })
           return
         }
     }
@@ -307,7 +289,7 @@ export class MessagesParser extends BlockParser<unknown> {
     this.addReasoning(detail)
   }
 
-  #addResult({ type, tool_use_id, content }: WireBlock): void {
+  #addResult({ type = '', tool_use_id = '', content }: WireBlock): void {
     this.#addWork({ type, tool_use_id, content: (content ?? []) as Json })
     const item = searchItem(this.#query, content)
     this.emit({ kind: 'gateway-item', choice: 0, item, search: tool_use_id })

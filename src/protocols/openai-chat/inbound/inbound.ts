@@ -307,11 +307,12 @@ export function closingFrames(
 export function failingFrames(
   context: AnswerContext,
   error: RenderedError,
-  choices: readonly number[],
+  choices: Iterable<number>,
 ): Frame[] {
+  const ordered = [...choices].toSorted((a, b) => a - b)
   const chunk = {
     ...chunkHead(context),
-    choices: choices.map((index) => ({ index, delta: {}, logprobs: null, finish_reason: 'error' })),
+    choices: ordered.map((index) => ({ index, delta: {}, logprobs: null, finish_reason: 'error' })),
     ...(context.includeUsage ? { usage: null } : {}),
   }
   const alone = { error: error.error }
@@ -397,27 +398,15 @@ export class ChunkEncoder implements StreamEncoder {
       }
       // `finish` gives each choice a reason; one without text or calls has merely stopped.
       const reason = finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()]))
-      frames.push(
-        this.#chunk(
-          index,
-          '{}',
-          'null',
-          reason,
-          '',
-          reason === 'other' ? nativeReason(reason, choice.native) : undefined,
-        ),
-      )
+      const native = reason === 'other' ? nativeReason(reason, choice.native) : undefined
+      frames.push(this.#chunk(index, '{}', 'null', reason, '', native))
     }
     frames.push(...closingFrames(this.#context, usage, bill))
     return frames
   }
 
   fail(error: RenderedError): readonly Frame[] {
-    return failingFrames(
-      this.#context,
-      error,
-      [...this.#choices.keys()].toSorted((a, b) => a - b),
-    )
+    return failingFrames(this.#context, error, this.#choices.keys())
   }
 
   #choiceEvent(event: Extract<ChatEvent, { choice: number }>): readonly Frame[] {
@@ -459,23 +448,15 @@ export class ChunkEncoder implements StreamEncoder {
         ]
       }
       case 'tool-call-start': {
-        choice.calls.set(event.call, '')
-        const { id, name } = event
-        if (this.#context.customTools?.has(name) === true) {
-          choice.inputs.set(event.call, new InputStream())
-          const custom = { index: event.call, id, type: 'custom', custom: { name, input: '' } }
-          return [
-            this.#delta(index, { tool_calls: [{ ...custom, ...wireSignature(event.thoughtSignature) }] }),
-          ]
-        }
-        const call = {
-          index: event.call,
-          id,
-          type: 'function',
-          function: { name, arguments: '' },
-          ...wireSignature(event.thoughtSignature),
-        }
-        return [this.#delta(index, { tool_calls: [call] })]
+        const { call, id, name } = event
+        choice.calls.set(call, '')
+        const isCustom = this.#context.customTools?.has(name) === true
+        if (isCustom) choice.inputs.set(call, new InputStream())
+        const tool: JsonObject = isCustom
+          ? { type: 'custom', custom: { name, input: '' } }
+          : { type: 'function', function: { name, arguments: '' } }
+        const begun = { index: call, id, ...tool, ...wireSignature(event.thoughtSignature) }
+        return [this.#delta(index, { tool_calls: [begun] })]
       }
       case 'tool-call-delta':
         if (event.arguments === '') return []

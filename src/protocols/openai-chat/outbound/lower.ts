@@ -23,6 +23,7 @@ import {
   type OwnSearch,
   refuseMedium,
   resultContent,
+  textLinesIn,
   urlOf,
   type Warning,
   warnInto,
@@ -209,10 +210,7 @@ function reasoningEcho(
 }
 
 function lowerToolResult(message: ToolMessage): JsonObject {
-  const content = resultContent(message)
-    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
-    .filter((text) => text !== '')
-    .join('\n')
+  const content = textLinesIn(resultContent(message))
   return { role: 'tool', tool_call_id: message.toolCallId, content }
 }
 

@@ -214,11 +214,7 @@ export class FrameRepair {
   }
 
   fail(error: RenderedError): Frame[] {
-    return failingFrames(
-      this.#context,
-      error,
-      [...this.#choices.keys()].toSorted((a, b) => a - b),
-    )
+    return failingFrames(this.#context, error, this.#choices.keys())
   }
 
   #chunk(chunk: JsonObject): Frame[] {

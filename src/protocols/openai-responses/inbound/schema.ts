@@ -117,6 +117,10 @@ const part = z.discriminatedUnion('type', [
 
 const content = z.union([text, z.array(part)])
 const itemId = { id: text.nullish() }
+/** Calls, and what answers them. */
+const called = { ...itemId, call_id: text.min(1) }
+/** With what a model is told of a result. */
+const answered = { ...called, output: content, cache_control: cacheControl }
 
 const knownItem = z.discriminatedUnion('type', [
   z.looseObject({
@@ -130,8 +134,7 @@ const knownItem = z.discriminatedUnion('type', [
   }),
   z.looseObject({
     type: z.literal('function_call'),
-    ...itemId,
-    call_id: text.min(1),
+    ...called,
     name: shortName,
     namespace: text.nullish(),
     arguments: text,
@@ -141,10 +144,7 @@ const knownItem = z.discriminatedUnion('type', [
   }),
   z.looseObject({
     type: z.literal('function_call_output'),
-    ...itemId,
-    call_id: text.min(1),
-    output: content,
-    cache_control: cacheControl,
+    ...answered,
   }),
   z.looseObject({
     type: z.literal('reasoning'),
@@ -179,20 +179,16 @@ const knownItem = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('item_reference'), id: text.min(1) }),
   z.looseObject({
     type: z.literal('custom_tool_call'),
-    ...itemId,
-    call_id: text.min(1),
+    ...called,
     name: shortName,
     namespace: text.nullish(),
     input: text,
   }),
   z.looseObject({
     type: z.literal('custom_tool_call_output'),
-    ...itemId,
-    call_id: text.min(1),
-    output: content,
-    cache_control: cacheControl,
+    ...answered,
   }),
-  z.looseObject({ type: z.literal('local_shell_call'), ...itemId, call_id: text.min(1), action: json }),
+  z.looseObject({ type: z.literal('local_shell_call'), ...called, action: json }),
   z
     .looseObject({
       type: z.literal('local_shell_call_output'),
@@ -201,18 +197,16 @@ const knownItem = z.discriminatedUnion('type', [
       output: text,
     })
     .refine((item) => item.call_id != null || item.id != null, { error: 'needs call_id or id' }),
-  z.looseObject({ type: z.literal('shell_call'), ...itemId, call_id: text.min(1), action: json }),
+  z.looseObject({ type: z.literal('shell_call'), ...called, action: json }),
   z.looseObject({
     type: z.literal('shell_call_output'),
-    ...itemId,
-    call_id: text.min(1),
+    ...called,
     output: z.union([text, z.array(json)]),
   }),
-  z.looseObject({ type: z.literal('apply_patch_call'), ...itemId, call_id: text.min(1), operation: json }),
+  z.looseObject({ type: z.literal('apply_patch_call'), ...called, operation: json }),
   z.looseObject({
     type: z.literal('apply_patch_call_output'),
-    ...itemId,
-    call_id: text.min(1),
+    ...called,
     status: text.nullish(),
     output: text.nullish(),
   }),

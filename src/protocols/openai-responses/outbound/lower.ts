@@ -20,6 +20,7 @@ import {
   type LoweredRequest,
   refuseMedium,
   resultContent,
+  textLinesIn,
   urlOf,
   type Warning,
   warnInto,
@@ -274,10 +275,7 @@ function lowerOutput(
       return inputPart(part, at, context)
     })
   }
-  return parts
-    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
-    .filter((text) => text !== '')
-    .join('\n')
+  return textLinesIn(parts)
 }
 
 const longestCallId = 64

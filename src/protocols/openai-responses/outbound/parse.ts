@@ -522,16 +522,16 @@ class Output {
 
   #reasoningItem(item: JsonObject, position: number): void {
     const id = nonEmpty(item.id)
-    const [summaries, contents] = [objectsIn(item.summary), objectsIn(item.content)]
-    const summaryAt = this.#parts.streamedAs('summary', position, summaries)
-    for (const [at, part] of summaries.entries()) {
-      const key = keyOf('summary', position, summaryAt(at))
-      this.#reasoning(key, this.#parts.rest(key, part.text), (text) => summaryPart(this.#format, id, text))
-    }
-    const contentAt = this.#parts.streamedAs('reasoning', position, contents)
-    for (const [at, part] of contents.entries()) {
-      const key = keyOf('reasoning', position, contentAt(at))
-      this.#reasoning(key, this.#parts.rest(key, part.text), (text) => textPart(this.#format, id, text))
+    const lists = [
+      ['summary', objectsIn(item.summary), summaryPart],
+      ['reasoning', objectsIn(item.content), textPart],
+    ] as const
+    for (const [kind, parts, partOf] of lists) {
+      const streamedAt = this.#parts.streamedAs(kind, position, parts)
+      for (const [at, part] of parts.entries()) {
+        const key = keyOf(kind, position, streamedAt(at))
+        this.#reasoning(key, this.#parts.rest(key, part.text), (text) => partOf(this.#format, id, text))
+      }
     }
     this.#readEncrypted(item, position)
   }
