@@ -43,6 +43,8 @@ export interface IdentityParts {
   /** undefined without a configured mail server. */
   readonly mailer: Mailer | undefined
   readonly signUp: 'closed' | 'invite' | 'open'
+  /** `deny` where addresses are to be proven. */
+  readonly unverified: Proving['unverified']
   /** How long a session may be idle, milliseconds. */
   readonly sessionIdleMs: number
   /** Milliseconds since 1970. */
@@ -53,6 +55,12 @@ export interface IdentityParts {
   readonly admitted: (account: Account) => void
   /** Reports a failure in background work. */
   readonly failed: (message: string, error: unknown) => void
+}
+
+interface Proving {
+  readonly identities: Pick<IdentityStore, 'accessOf' | 'lockOut'>
+  readonly unverified: 'allow' | 'deny'
+  readonly now: () => number
 }
 
 /** A new session and its token, which is shown once. */
@@ -79,6 +87,15 @@ export class Identities {
   /** Throws `sign_in_closed` unless this gateway lets people in by passwords. */
   requirePasswords(): void {
     if (!this.#parts.ways.passwords) throw new GatewayError('sign_in_closed')
+  }
+
+  /** See `vouchFor` and `requireProven`. */
+  vouchFor(account: Account): Promise<void> {
+    return vouchFor(this.#parts, account)
+  }
+
+  requireProven(account: Account): Promise<void> {
+    return requireProven(this.#parts, account)
   }
 
   /** Throws `sign_in_closed` unless links let the account in: operators always, lest nobody gets in. */
@@ -128,12 +145,15 @@ export class Identities {
 
   /**
    * The account that somebody adds to a group. Which addresses have an account is nothing to be tried out: throws
-   * `invalid_request` for one that has none, and `rate_limit_exceeded` for too many of them.
+   * `invalid_request` for one that has none, and `rate_limit_exceeded` for too many of them. Throws like `requireProven`.
    */
   async accountToAdd({ id: asker }: Pick<Account, 'id'>, idOrEmail: string): Promise<Account> {
     const { accounts, attempts } = this.#parts
     const found = await accounts.findAccount(idOrEmail)
-    if (found) return found
+    if (found) {
+      await this.requireProven(found)
+      return found
+    }
     await attempts.unknownAddress(asker)
     throw new GatewayError('invalid_request', { message: 'There is no such account.', param: 'account' })
   }
@@ -394,6 +414,34 @@ export function isElevated({ elevatedUntil }: Session, now: number): boolean {
 /** Throws `sign_in_closed` unless links let the account in. */
 export function requireLinks({ passwords, passkeys }: SignInWays, { role }: Pick<Account, 'role'>): void {
   if (!passwords && !passkeys && role !== 'operator') throw new GatewayError('sign_in_closed')
+}
+
+/** Whether somebody is in the account who has not proven that its address is theirs, where addresses are to be proven. */
+async function isUnproven(
+  { identities, unverified, now }: Proving,
+  { id, role, verifiedAt }: Account,
+): Promise<boolean> {
+  if (unverified === 'allow' || verifiedAt !== null || role === 'operator') return false
+  const { password, passkeys, identities: linked, sessions } = await identities.accessOf(id, now())
+  return password + passkeys + linked + sessions > 0
+}
+
+/**
+ * An operator, or a directory, is about to give something to whoever has the address of the account: somebody who is in it
+ * without having proven that, is not from now on, and nothing of theirs works.
+ */
+export async function vouchFor(proving: Proving, account: Account): Promise<void> {
+  if (await isUnproven(proving, account)) await proving.identities.lockOut(account.id, proving.now())
+}
+
+/** Throws `invalid_request` for an account that would have to be taken from whoever is in it: that takes an invitation. */
+export async function requireProven(proving: Proving, account: Account): Promise<void> {
+  if (!(await isUnproven(proving, account))) return
+  throw new GatewayError('invalid_request', {
+    message:
+      'Whoever opened this account has not proven that its address is theirs: they follow the link that was mailed to them, or an operator invites the address.',
+    param: 'account',
+  })
 }
 
 /** Opens the account that an operator invites; the invitation is the only way into it. */

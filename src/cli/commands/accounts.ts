@@ -11,11 +11,11 @@ import {
 } from '../../accounts/account.ts'
 import { type Access, accessKinds, newLink } from '../../accounts/identity/identity-store.ts'
 import { isAddress } from '../../accounts/identity/mail.ts'
-import { requireLinks } from '../../accounts/identity/identities.ts'
+import { requireLinks, vouchFor } from '../../accounts/identity/identities.ts'
 import { formatCreditLine, parseCreditLine } from '../../credits/wallet.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { grantMonthly } from '../../credits/calendar.ts'
-import { newcomerAllowances, signInWays } from '../../config/config.ts'
+import { newcomerAllowances, signInWays, signUpPolicy } from '../../config/config.ts'
 import { entryView, invitePeople, readList } from '../../http/admin/accounts.ts'
 import type { AccountView } from '../../http/admin/answers.ts'
 import { recordAct } from '../../http/console/route.ts'
@@ -261,6 +261,7 @@ export function acting(context: Context, store: Store): acts.AccountActing {
     identities: {
       linkFor: (kind, { id }) => newLink(identityStore, { ...wanted, kind, account: id }),
       requireLinks: (account) => requireLinks(signInWays(config), account),
+      vouchFor: (account) => vouchFor(provingOf(context, store), account),
     },
     newcomers: newcomerAllowances(config),
     freeCredit: {
@@ -270,6 +271,11 @@ export function acting(context: Context, store: Store): acts.AccountActing {
       },
     },
   })
+}
+
+/** Whether addresses are to be proven here, and by whom they were. */
+export function provingOf({ config, io }: Context, { identities }: Pick<Store, 'identities'>) {
+  return { identities, unverified: signUpPolicy(config).unverified, now: io.clock }
 }
 
 /** The console's address: configured, otherwise of the running server, otherwise of a server started now. */

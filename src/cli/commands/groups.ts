@@ -9,6 +9,7 @@ import {
   isTimezone,
   type Member,
 } from '../../accounts/group.ts'
+import { requireProven } from '../../accounts/identity/identities.ts'
 import { monthNamed } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestBalance, parseUsd, type Pico } from '../../credits/money.ts'
 import type { GroupView, MemberView } from '../../http/console/answers.ts'
@@ -18,6 +19,7 @@ import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, futureDate, oneOf } from '../values.ts'
 import { accountOf, actingOn, findGroup, unlessConflict, withStore } from '../with-store.ts'
+import { provingOf } from './accounts.ts'
 import { adjustPool, balanceView, renderBalance } from './credits.ts'
 import { listOf, modelList } from './keys.ts'
 
@@ -96,6 +98,7 @@ export async function addMember(context: Context, invocation: Invocation): Promi
   const { view, group } = await withStore(context, async (store) => {
     const group = await findGroup(store, invocation.args[0] ?? '')
     const account = await accountOf(store, invocation.option('account') ?? '')
+    await requireProven(provingOf(context, store), account)
     return { group, view: await acts.addMember(actingOn(context, store, store), group, account, changes) }
   })
   print(context, {

@@ -246,7 +246,9 @@ async function openFor(acting: InvitingActing, { address, group, allowance, know
     await openAccount(acting, { email: address, allowances })
     return undefined
   }
-  if (!opensByLink || known.verifiedAt !== null || known.role === 'operator') return undefined
+  if (known.verifiedAt !== null || known.role === 'operator') return undefined
+  await identities.vouchFor(known)
+  if (!opensByLink) return undefined
   const { links } = await identityStore.accessOf(known.id, now())
   return links > 0 ? undefined : inviteAccount(acting, { email: address })
 }

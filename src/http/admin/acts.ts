@@ -48,7 +48,7 @@ import type { AccountView, LinkView, ManagementKeyView, NewManagementKeyView, Ro
 
 interface AccountParts extends Pick<HttpParts, 'accounts' | 'identityStore' | 'freeCredit' | 'newcomers'> {
   readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'setCreditLine' | 'grant' | 'now'>
-  readonly identities: Pick<Identities, 'linkFor' | 'requireLinks'>
+  readonly identities: Pick<Identities, 'linkFor' | 'requireLinks' | 'vouchFor'>
 }
 
 export type AccountActing = OperatorActing<AccountParts>
@@ -76,7 +76,7 @@ export async function openAccount(
   return accountView(account)
 }
 
-/** Opens an account whose owner gets in by the link alone. */
+/** Opens an account whose owner gets in by the link alone: nobody else stays in one that is there already. */
 export async function inviteAccount(
   acting: AccountActing,
   { email, role = 'user', allowances: own }: WantedAccount,
@@ -85,6 +85,7 @@ export async function inviteAccount(
   const { accounts, identities, newcomers } = acting.parts
   identities.requireLinks({ role })
   const account = await invitedAccount(accounts, email, role, { ...newcomers, ...own })
+  await identities.vouchFor(account)
   await recordAct(acting, 'account.invite', account.id, null, { email: account.email, role })
   return linkView(await identities.linkFor('invitation', account))
 }

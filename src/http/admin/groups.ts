@@ -190,6 +190,7 @@ export const groupRoutes: readonly AdminRoute[] = [
       const group = await groupNamed(asked)
       const account = await asked.parts.accounts.findAccount(asked.body.account)
       if (!account) throw invalid('There is no such account.', 'account')
+      await asked.parts.identities.requireProven(account)
       return addMember(asked, group, account, memberChanges(asked.body))
     },
   ),

@@ -106,7 +106,9 @@ async function addAll(acting: ScimActing, group: Group, ids: readonly string[]):
   const accounts: Account[] = []
   await inSteps(new Set(ids), async (id) => accounts.push(await requireAccount(parts, id)))
   await inSteps(accounts, async (account) => {
-    if (!(await parts.groups.findMember(group.id, account.id))) await addMember(acting, group, account, {})
+    if (await parts.groups.findMember(group.id, account.id)) return
+    await parts.identities.vouchFor(account)
+    await addMember(acting, group, account, {})
   })
 }
 

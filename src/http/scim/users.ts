@@ -138,6 +138,7 @@ export async function replaceUser(
   const { id } = account
   const other = await namedUser(parts, wanted.userName)
   if (other !== undefined && other.id !== id) throw takenFault()
+  await parts.identities.vouchFor(account)
   if (wanted.address !== account.email) await changeAddress(acting, account, wanted.address)
   if (wanted.active === account.suspended)
     await suspendOrResume(acting, account, wanted.active ? 'resume' : 'suspend')

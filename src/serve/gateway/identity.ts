@@ -55,6 +55,7 @@ export function identityParts(parts: GatewayProcess): IdentityServices {
       return mailer()
     },
     signUp,
+    unverified,
     sessionIdleMs: config.accounts.session_idle_ms,
     now: clock,
     consoleUrl: () => `${site.url()}/console`,

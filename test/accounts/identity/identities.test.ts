@@ -37,7 +37,10 @@ let store: Store
 let now = noon
 let identities: Identities
 
+let unverified: 'allow' | 'deny'
+
 beforeEach(async () => {
+  unverified = 'allow'
   hash = spyOn(Bun.password, 'hash')
   verify = spyOn(Bun.password, 'verify')
   hash.mockImplementation((text) => Promise.resolve(`hash of ${String(text)}`))
@@ -62,6 +65,9 @@ beforeEach(async () => {
     ways: { passwords: true, passkeys: true },
     mailer: undefined,
     signUp: 'open',
+    get unverified() {
+      return unverified
+    },
     sessionIdleMs: 60 * minute,
     now: () => now,
     consoleUrl: () => 'http://localhost/console',

@@ -1,7 +1,7 @@
 // Accounts where mail is sent: an address is proven before it gets anything, and a password is reset by its owner.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { eventually } from '../../support/call-gateway.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { eventually, postAs, runJson } from '../../support/call-gateway.ts'
 import { ConsoleClient } from '../../support/console-client.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import { serveWeir } from '../../support/serve-weir.ts'
@@ -234,4 +234,104 @@ test('S13 a mail server that refuses, or is not there, is told to the log, and t
     await here.stop()
     refusing.stop()
   }
+})
+
+describe('somebody who is in an account without having proven its address gets nothing that is meant for its owner', () => {
+  let management: string
+  let group: string
+  let provisioning: string
+  beforeAll(async () => {
+    const made = (...more: string[]) =>
+      runJson(weir, 'keys', 'create', '--management', '--account', 'owner@localhost', ...more)
+    management = String((await made())['key'])
+    provisioning = String((await made('--scope', 'scim'))['key'])
+    group = String((await runJson(weir, 'groups', 'create', '--name', 'River'))['id'])
+    await weir.command('groups', 'grant', group, '--usd', '50', '--id', 'river')
+  })
+
+  async function squatter(email: string) {
+    const client = new ConsoleClient(weir)
+    await client.post('sign-up', { email, password })
+    await client.post('sign-in', { email, password })
+    const { id } = (await client.session()).account!
+    const key = String((await client.post('keys', { name: 'planted' })).json['key'])
+    return { client, id, key }
+  }
+
+  const scim = (method: string, path: string, body: object) =>
+    fetch(`${weir.origin}/scim/v2/${path}`, {
+      method,
+      headers: { authorization: `Bearer ${provisioning}`, 'content-type': 'application/scim+json' },
+      body: JSON.stringify(body),
+    })
+  const added = (id: string) => ({ Operations: [{ op: 'add', path: 'members', value: [{ value: id }] }] })
+
+  test.each([
+    [
+      'a list',
+      'otto',
+      async (email: string) => {
+        const people = [{ email, group: 'River', role: 'admin', monthly_credit_usd: '20' }]
+        expect(
+          (await postAs(`${weir.origin}/admin/v1/invitations/list`, management, { people })).status,
+        ).toBe(200)
+      },
+    ],
+    [
+      'an invitation',
+      'paul',
+      async (email: string) => {
+        expect((await weir.command('accounts', 'invite', '--email', email)).code).toBe(0)
+        await weir.command('groups', 'add', group, '--account', email)
+      },
+    ],
+    [
+      'a directory',
+      'quirin',
+      async (email: string, id: string) => {
+        expect((await scim('PUT', `Users/${id}`, { userName: email })).status).toBe(200)
+        expect((await scim('PATCH', `Groups/${group}`, added(id))).status).toBe(200)
+      },
+    ],
+    [
+      'a group of a directory',
+      'rosa',
+      async (_email: string, id: string) => {
+        expect((await scim('PATCH', `Groups/${group}`, added(id))).status).toBe(200)
+      },
+    ],
+  ] as const)('by %s', async (_by, name, give) => {
+    const email = `${name}@example.org`
+    const { client, id, key } = await squatter(email)
+    await give(email, id)
+    expect(await runJson(weir, 'groups', 'show', group)).toMatchObject({
+      members: expect.arrayContaining([expect.objectContaining({ email })]),
+    })
+    expect(await client.post('keys', { name: 'more', group })).toMatchObject({ status: 401 })
+    expect((await client.post('sign-in', { email, password })).status).toBe(401)
+    expect((await fetch(`${weir.baseUrl}/key`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(
+      401,
+    )
+  })
+
+  test('by its address alone they are no member, whoever adds it', async () => {
+    const { client, id } = await squatter('sara@example.org')
+    const admin = new ConsoleClient(weir)
+    const { url } = await runJson(weir, 'accounts', 'invite', '--email', 'tina@example.org')
+    await admin.follow(String(url))
+    await weir.command('groups', 'add', group, '--account', 'tina@example.org', '--role', 'admin')
+    const refused = { status: 400, code: 'invalid_request' }
+    expect(await admin.post(`groups/${group}/members`, { account: 'sara@example.org' })).toMatchObject(
+      refused,
+    )
+    expect(
+      (await postAs(`${weir.origin}/admin/v1/groups/${group}/members`, management, { account: id })).status,
+    ).toBe(400)
+    const command = await weir.command('groups', 'add', group, '--account', 'sara@example.org')
+    expect(command).toMatchObject({ code: 1, stderr: expect.stringContaining('has not proven') })
+    // Nobody was locked out of anything, and who proves the address is added.
+    const token = tokenIn(await mailTo('sara@example.org', 'Confirm your address'), 'verify')
+    await client.post('verify', { token })
+    expect((await admin.post(`groups/${group}/members`, { account: 'sara@example.org' })).status).toBe(201)
+  })
 })
