@@ -8,6 +8,7 @@ import type {
   JsonObject,
   Labels,
   Reasoning,
+  ResponseFormat,
   Sampling,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
@@ -355,6 +356,35 @@ function asObject(parameters: JsonObject): JsonObject {
   const { type = 'object', properties } = parameters
   if (type !== 'object' || (properties !== undefined && 'type' in parameters)) return parameters
   return { ...parameters, type, properties: properties ?? {} }
+}
+
+// The schema of an answer, which both protocols name and describe alike.
+
+type SchemaFormat = Extract<ResponseFormat, { kind: 'json-schema' }>
+
+export function wireSchema({ name, description, schema, strict }: SchemaFormat): JsonObject {
+  return {
+    name,
+    ...(description === undefined ? {} : { description }),
+    schema,
+    ...(strict === undefined ? {} : { strict }),
+  }
+}
+
+/** What a client wrote of it; without a schema any object is meant. */
+export function readSchema(sent: {
+  readonly name: string
+  readonly description?: string | null | undefined
+  readonly schema?: object | null | undefined
+  readonly strict?: boolean | null | undefined
+}): SchemaFormat {
+  return {
+    kind: 'json-schema',
+    name: sent.name,
+    description: sent.description ?? undefined,
+    schema: (sent.schema ?? {}) as JsonObject,
+    strict: sent.strict ?? undefined,
+  }
 }
 
 // How hard a model is to think, as clients of OpenAI's protocols say it.

@@ -119,20 +119,11 @@ function sumOf(...amounts: readonly string[]): number {
  * `tier`: the service tier that the answer has named so far, where the chunk names none.
  */
 export function usageIn(chunk: JsonObject, quirks: UsageQuirks, tier?: string): Usage | undefined {
-  const raw = reportedUsage(chunk, tier)
-  return raw && usageOf(raw, quirks)
-}
-
-/**
- * The usage object of a chunk, wherever its provider keeps it: on the chunk, in `x_groq`, on a choice. The service tier
- * stands beside it on the wire and inside it here.
- */
-function reportedUsage(chunk: JsonObject, before: string | undefined): JsonObject | undefined {
   const raw = usageObject(chunk)
-  const tier = tierIn(chunk) ?? before
-  return raw && nonEmpty(raw.service_tier) === undefined && tier !== undefined
-    ? { ...raw, service_tier: tier }
-    : raw
+  if (raw === undefined) return undefined
+  // The tier stands beside the counters on the wire, and among them here.
+  const named = nonEmpty(raw.service_tier) === undefined ? (tierIn(chunk) ?? tier) : undefined
+  return usageOf(named === undefined ? raw : { ...raw, service_tier: named }, quirks)
 }
 
 /** The service tier that a chunk names: it may stand on every chunk of a stream but the one that counts. */
@@ -428,11 +419,7 @@ function wordsFor(status: number): string {
 
 /** The fault in a body or chunk that came with status 200; undefined when it carries none. */
 export function faultInside(body: unknown): Fault | undefined {
-  if (!isObject(body) || !carriesError(body)) return undefined
-  const envelope = envelopeOf(body)
-  return envelope
-    ? faultIn(envelope, envelope.status)
-    : fault('broken', 'The provider sent an error without words.')
+  return isObject(body) && carriesError(body) ? faultOfErrorEvent(body) : undefined
 }
 
 /** The error in a frame of a stream, unchanged; undefined if there is none. */
@@ -512,14 +499,15 @@ function envelope(error: JsonObject): Envelope {
   // OpenRouter keeps the words of the provider behind it apart and says only that there was an error.
   const behind = text(metadata.raw)
   const message = behind !== undefined && /^provider returned error$/i.test(said) ? behind : said
+  const wording = `${said}\n${behind ?? ''}`.slice(0, longestWording)
   return {
     message: message || 'The provider gave no reason.',
     code: text(inner.code) ?? codeIn(error),
     type: text(error.type) ?? text(error.error_type) ?? text(error.status),
     param: text(error.param),
     status: statusCode(error.status_code) ?? statusCode(error.code) ?? statusCode(error.status),
-    retryAfterMs: waitIn(metadata) ?? waitInWordsMs(`${said}\n${behind ?? ''}`.slice(0, longestWording)),
-    wording: `${said}\n${behind ?? ''}`.slice(0, longestWording),
+    retryAfterMs: waitIn(metadata) ?? waitInWordsMs(wording),
+    wording,
   }
 }
 

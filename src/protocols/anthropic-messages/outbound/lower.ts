@@ -50,7 +50,6 @@ import {
 } from '../../claude/tools.ts'
 import { entryOf, isObject, nonEmpty, parseToolJson } from '../../lenient.ts'
 import {
-  asksNothing,
   isBlank,
   type LoweredRequest,
   outputBoundOf,
@@ -61,6 +60,7 @@ import {
   type Warning,
   warnInto,
   warnOfCitations,
+  warnOfUnknown,
   withoutUndefined,
   wordsOfFile,
 } from '../../lowering.ts'
@@ -127,18 +127,12 @@ function maxTokensOf(
   quirks: AnthropicQuirks,
   warn: Warn,
 ): number {
-  const asked = request.maxOutputTokens
-  const most = target.maxOutputTokens
-  if (asked === undefined) {
-    if (most !== undefined) return most
-    const budget = request.reasoning?.maxTokens ?? 0
-    warn(
-      'max_tokens',
-      `The provider demands a limit and none is known: ${budget + quirks.defaultMaxTokens} is sent.`,
-    )
-    return budget + quirks.defaultMaxTokens
-  }
-  return outputBoundOf(request, target, warn) ?? asked
+  const { maxOutputTokens: asked, reasoning } = request
+  if (asked !== undefined) return outputBoundOf(request, target, warn) ?? asked
+  if (target.maxOutputTokens !== undefined) return target.maxOutputTokens
+  const sent = (reasoning?.maxTokens ?? 0) + quirks.defaultMaxTokens
+  warn('max_tokens', `The provider demands a limit and none is known: ${sent} is sent.`)
+  return sent
 }
 
 // ---- sampling and labels ----------------------------------------------------------------------------------
@@ -162,9 +156,7 @@ function samplingOf(request: ChatRequest, traits: ModelTraits, thinking: Thinkin
 }
 
 function warnOfForeign(values: Readonly<Record<string, unknown>>, warn: Warn): void {
-  for (const [param, value] of Object.entries(values)) {
-    if (!asksNothing(param, value)) warn(param, "This model's provider does not know it.")
-  }
+  warnOfUnknown(values, (param) => warn(param, "This model's provider does not know it."))
 }
 
 function distribution(request: ChatRequest, traits: ModelTraits, thinking: Thinking, warn: Warn): JsonObject {

@@ -288,10 +288,15 @@ export function embeddingAnswer(
 
 // Encodes a streamed answer as chunks of streamGenerateContent, each shaped like a whole answer.
 
-interface OpenCall {
+/** A function call with its arguments as JSON text. */
+interface Called {
   readonly id: string
   readonly name: string
+  readonly json: string
   readonly signature: string | undefined
+}
+
+interface OpenCall extends Called {
   json: string
 }
 
@@ -306,15 +311,7 @@ interface OpenCandidate {
   readonly runs: GatewayRun[]
   readonly items: JsonObject[]
   readonly logprobs: Json[]
-  finish:
-    | {
-        readonly reason: FinishReason
-        readonly native: string
-        readonly explanation?: string
-        readonly blockedPrompt?: BlockedPrompt
-        readonly nativeFields?: NativeFields
-      }
-    | undefined
+  finish: Extract<ChatEvent, { kind: 'choice-finish' }> | undefined
 }
 
 /** Function calls are not split in this protocol, so they are sent at the end, with complete arguments. */
@@ -345,14 +342,11 @@ export class GeminiEncoder implements StreamEncoder {
           return []
         }
         return this.#chunkOf(event.choice, thoughtParts(candidate, event.detail))
-      case 'tool-call-start':
-        candidate.calls[event.call] = {
-          id: event.id,
-          name: event.name,
-          signature: event.thoughtSignature,
-          json: '',
-        }
+      case 'tool-call-start': {
+        const { call, id, name, thoughtSignature: signature } = event
+        candidate.calls[call] = { id, name, signature, json: '' }
         return []
+      }
       case 'tool-call-delta': {
         const call = candidate.calls[event.call]
         if (call) call.json += event.arguments
@@ -588,14 +582,6 @@ export function partsOf(
       sealsThoughts,
     ),
   ]
-}
-
-/** A function call with its complete arguments as JSON text. */
-interface Called {
-  readonly id: string
-  readonly name: string
-  readonly json: string
-  readonly signature: string | undefined
 }
 
 /**

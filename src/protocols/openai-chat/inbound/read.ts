@@ -18,7 +18,7 @@ import type {
 import { present, isObject } from '../../lenient.ts'
 import { clientTools } from '../../openai/client-tools.ts'
 import { fileSource, mediaSource, roundsOf, withAsked } from '../../openai/messages.ts'
-import { type ParameterPlace, parameterPlaces } from '../../openai/parameters.ts'
+import { type ParameterPlace, parameterPlaces, readSchema } from '../../openai/parameters.ts'
 import {
   Approvals,
   declarationOf,
@@ -203,16 +203,8 @@ function readResponseFormat(format: ChatCompletionRequest['response_format']): R
       return { kind: 'text' }
     case 'json_object':
       return { kind: 'json-object' }
-    case 'json_schema': {
-      const { name, description, schema, strict } = format.json_schema
-      return {
-        kind: 'json-schema',
-        name,
-        description: description ?? undefined,
-        schema: (schema ?? {}) as JsonObject,
-        strict: strict ?? undefined,
-      }
-    }
+    case 'json_schema':
+      return readSchema(format.json_schema)
     default:
       return format satisfies never
   }

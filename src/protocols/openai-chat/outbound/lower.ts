@@ -40,6 +40,7 @@ import {
   parametersOf,
   refuseUnsupported,
   shownTools,
+  wireSchema,
   withRootObjects,
 } from '../../openai/parameters.ts'
 import type { Outbound, Prefill, Target } from '../../protocol.ts'
@@ -457,18 +458,15 @@ function lowerResponseFormat(format: ResponseFormat | undefined, target: ChatTar
     case 'json-object':
       return { ...anyFormat, fields: { response_format: { type: 'json_object' } } }
     case 'json-schema': {
-      const { name, description, schema, strict } = format
       if (target.quirks.jsonSchema) {
-        const described: JsonObject = description === undefined ? {} : { description }
-        const bound: JsonObject = strict === undefined ? {} : { strict }
-        const json_schema = { name, ...described, schema, ...bound }
-        return { ...anyFormat, fields: { response_format: { type: 'json_schema', json_schema } } }
+        const response_format = { type: 'json_schema', json_schema: wireSchema(format) }
+        return { ...anyFormat, fields: { response_format } }
       }
       const message = `${target.provider} takes no JSON schema: it was written into the prompt and binds less.`
       return {
         fields: { response_format: { type: 'json_object' } },
         warnings: [{ param: 'response_format', message }],
-        instruction: `Answer with a single JSON object that conforms to this JSON Schema: ${JSON.stringify(schema)}`,
+        instruction: `Answer with a single JSON object that conforms to this JSON Schema: ${JSON.stringify(format.schema)}`,
       }
     }
   }

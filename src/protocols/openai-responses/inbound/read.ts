@@ -19,7 +19,7 @@ import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 import { refuseDropped, type Warning } from '../../lowering.ts'
 import { callIdIn, isClientToolType, kindOfCall, kindOfResult } from '../../openai/client-tools.ts'
 import type { Envelope } from '../../protocol.ts'
-import { reasoningContext } from '../../openai/parameters.ts'
+import { readSchema, reasoningContext } from '../../openai/parameters.ts'
 import {
   bodyObject,
   type ClientFields,
@@ -193,13 +193,7 @@ function readFormat({ text }: ResponsesRequest): ResponseFormat | undefined {
     case 'json_object':
       return { kind: 'json-object' }
     case 'json_schema':
-      return {
-        kind: 'json-schema',
-        name: format.name,
-        description: format.description ?? undefined,
-        schema: format.schema as JsonObject,
-        strict: format.strict ?? undefined,
-      }
+      return readSchema(format)
   }
 }
 

@@ -36,6 +36,7 @@ import {
   type ParameterTarget,
   reasoningContext,
   refuseUnsupported as refuseShared,
+  wireSchema,
   withRootObjects,
 } from '../../openai/parameters.ts'
 import type { Target } from '../../protocol.ts'
@@ -496,18 +497,8 @@ function formatOf(format: ResponseFormat | undefined): JsonObject {
       return {}
     case 'json-object':
       return { format: { type: 'json_object' } }
-    case 'json-schema': {
-      const { name, description, schema, strict } = format
-      return {
-        format: {
-          type: 'json_schema',
-          name,
-          ...(description === undefined ? {} : { description }),
-          schema,
-          ...(strict === undefined ? {} : { strict }),
-        },
-      }
-    }
+    case 'json-schema':
+      return { format: { type: 'json_schema', ...wireSchema(format) } }
   }
 }
 
