@@ -359,7 +359,7 @@ async function groupChecks(
 ): Promise<readonly KeyCheckView[]> {
   if (group === null) return []
   if (standing === null) {
-    const name = (await groups.findGroup(group))?.name ?? group
+    const name = (await groups.groupName(group)) ?? group
     return [check('group', 'api_key_revoked', { name })]
   }
   const budgets = budgetsOf(standing, now)

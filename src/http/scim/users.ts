@@ -29,7 +29,8 @@ interface WantedUser {
   readonly userName: string
   readonly address: string
   readonly externalId: string | null
-  readonly active: boolean
+  /** undefined where nothing is said of it. */
+  readonly active: boolean | undefined
   readonly attributes: Resource
 }
 
@@ -50,9 +51,14 @@ function userIn(resource: Resource): WantedUser {
     userName: userName.trim(),
     address: accountAddress(address),
     externalId: externalIdIn(resource),
-    active: booleanIn(valueOf(resource, 'active') ?? true),
+    active: activeIn(resource),
     attributes,
   }
+}
+
+function activeIn(resource: Resource): boolean | undefined {
+  const active = valueOf(resource, 'active')
+  return active === undefined || active === null ? undefined : booleanIn(active)
 }
 
 export function externalIdIn(resource: Resource): string | null {
@@ -103,7 +109,7 @@ async function createWanted(acting: ScimActing, wanted: WantedUser): Promise<Acc
   const { id } = await openAccount(acting, { email: wanted.address })
   await parts.provisioning.put(rowOf(id, wanted, parts.now()))
   const account = await accountOf(parts, id)
-  if (!wanted.active) await suspendOrResume(acting, account, 'suspend')
+  if (wanted.active === false) await suspendOrResume(acting, account, 'suspend')
   return accountOf(parts, id)
 }
 
@@ -140,7 +146,8 @@ export async function replaceUser(
   if (other !== undefined && other.id !== id) throw takenFault()
   await parts.identities.vouchFor(account)
   if (wanted.address !== account.email) await changeAddress(acting, account, wanted.address)
-  if (wanted.active === account.suspended)
+  // Whoever an operator has suspended is not let in again by a directory that says nothing of it.
+  if (wanted.active !== undefined && wanted.active === account.suspended)
     await suspendOrResume(acting, account, wanted.active ? 'resume' : 'suspend')
   await parts.provisioning.put(rowOf(id, wanted, parts.now()))
   return accountOf(parts, id)

@@ -130,6 +130,19 @@ describe('the service', () => {
 })
 
 describe('users', () => {
+  test('whom an operator has suspended stay so, unless the directory says that they are active', async () => {
+    const { id } = await oktaUser('hilde')
+    await postAs(`${weir.origin}/admin/v1/accounts/${id}/suspend`, admin, {})
+    const userName = 'hilde@example.org'
+    const put = async (more: object) =>
+      (await scim('PUT', `Users/${id}`, { schemas: [core], userName, ...more })).json
+    expect(await put({ displayName: 'Hilde' })).toMatchObject({ active: false, displayName: 'Hilde' })
+    expect((await patch(`Users/${id}`, { op: 'replace', path: 'title', value: 'Dr.' })).json).toMatchObject({
+      active: false,
+    })
+    expect(await put({ active: true })).toMatchObject({ active: true })
+  })
+
   test('as Okta provisions them: found by name, made, suspended and let in again', async () => {
     const missing = await scim(
       'GET',
