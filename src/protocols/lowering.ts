@@ -9,6 +9,7 @@ import type {
   JsonObject,
   MediaSource,
   Message,
+  Reasoning,
   ReasoningDetail,
   ToolMessage,
 } from '../conversation/request.ts'
@@ -274,6 +275,11 @@ export function argumentsObject(text: string, param: string, warn: Warn): JsonOb
   // The protocol only takes objects, and the model should see what it wrote.
   warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
   return { invalid_arguments: text }
+}
+
+/** Whether a request wants no reasoning. */
+export function isReasoningOff({ effort, enabled, maxTokens }: Reasoning): boolean {
+  return effort === 'none' || enabled === false || maxTokens === 0
 }
 
 /** Maps efforts to the three that most models know. */

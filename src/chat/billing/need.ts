@@ -80,11 +80,7 @@ export function needOf(
   const most = isBounded ? want : larger(want, longestCost(envelope, candidates, bound))
   // A prompt that only fills a cache needs credit for no token of output; a limit that is sent, for what it allows.
   const fewest = Math.min(perChoice, Math.max(1, leastSent))
-  const least = dearest(candidates, {
-    promptTokens,
-    outputTokens: fewest * envelope.n,
-    toolCalls,
-  })
+  const least = dearest(candidates, { promptTokens, outputTokens: fewest * envelope.n, toolCalls })
   const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
   if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
     throw new GatewayError('invalid_request', {

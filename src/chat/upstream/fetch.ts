@@ -113,11 +113,7 @@ export async function openStream(
     if (fault !== undefined && !started) throw new AttemptFailed(fault, channel.progress)
     request.settle()
     pass('answer-begun', call.requestId)
-    const end = {
-      read: () => request.read(),
-      pausing: () => request.pausing(),
-      abort: () => request.end(),
-    }
+    const end = { read: () => request.read(), pausing: () => request.pausing(), abort: () => request.end() }
     return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end, servedBy: candidate }
   } catch (error) {
     const verdict = request.verdict(error, begun?.progress.usage)

@@ -31,6 +31,7 @@ import {
   allowedFunctions,
   argumentsObject,
   isBlank,
+  isReasoningOff,
   type LoweredRequest,
   outputBoundOf,
   passedOn,
@@ -211,7 +212,7 @@ function thinkingFields(
   }
   const nothing: ThinkingFields = { fields: {}, maxTokens: undefined, on: false }
   if (reasoning === undefined) return nothing
-  const off = reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0
+  const off = isReasoningOff(reasoning)
   if (family.effort === undefined) {
     if (!off) warn('reasoning', 'How hard this model thinks cannot be set.')
     return nothing

@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject, Reasoning } from '../../conversation/request.ts'
 import { isObject } from '../lenient.ts'
-import type { Warn } from '../lowering.ts'
+import { isReasoningOff, type Warn } from '../lowering.ts'
 import type { Prefill } from '../protocol.ts'
 
 type Effort = 'low' | 'medium' | 'high' | 'xhigh' | 'max'
@@ -173,7 +173,7 @@ function wantedThinking(question: ThinkingQuestion): Thinking {
   }
   if (reasoning === undefined)
     return { field: undefined, effort: undefined, on: traits.thinkingOff !== 'omit' }
-  if (reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0) {
+  if (isReasoningOff(reasoning)) {
     if (traits.thinkingOff === 'never') warn('reasoning', 'This model always thinks.')
     return off(traits)
   }

@@ -40,6 +40,7 @@ import {
   allowedFunctions,
   functionTool,
   isPlain,
+  isReasoningOff,
   linesOf,
   type LoweredRequest,
   passedOn,
@@ -171,7 +172,7 @@ function thinkingOf(
   warn: Warn,
 ): JsonObject {
   if (reasoning === undefined) return {}
-  const off = reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0
+  const off = isReasoningOff(reasoning)
   const thinks = target.reasoning || new RegExp(quirks.thinkers, 'i').test(target.model)
   if (!thinks) {
     if (!off) warn('reasoning', 'This model does not think.')
@@ -420,13 +421,9 @@ class CohereParser extends EventParser<unknown> {
     const message = messageIn(event)
     switch (type) {
       case 'message-start': {
-        const { id } = event
-        this.#seed = stringIn(id) || this.#seed
-        this.emit({
-          kind: 'message-start',
-          id: typeof id === 'string' ? id : undefined,
-          model: undefined,
-        })
+        const id = text(event.id)
+        this.#seed = id || this.#seed
+        this.emit({ kind: 'message-start', id, model: undefined })
         return true
       }
       case 'tool-plan-delta':

@@ -265,8 +265,4 @@ function usageOfVectors(body: JsonObject): Usage | undefined {
 }
 
 /** Counters lie where chat has them. A cost that comes along is the price only where the provider's row says so. */
-const counters = {
-  reasoningTokens: 'inside',
-  totalCorrects: 'prompt',
-  reportedCost: 'usage.cost',
-} as const
+const counters = { reasoningTokens: 'inside', totalCorrects: 'prompt', reportedCost: 'usage.cost' } as const

@@ -26,6 +26,7 @@ import {
   fileAsText,
   functionTool,
   isPlain,
+  isReasoningOff,
   linesOf,
   type LoweredRequest,
   passedOn,
@@ -261,7 +262,7 @@ function thinkOf(
     warn('reasoning.max_tokens', 'The provider cannot bound thinking by tokens; dropped.')
   }
   if (reasoning.exclude === true) warn('reasoning.exclude', 'The provider always shows what a model thinks.')
-  if (reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0) {
+  if (isReasoningOff(reasoning)) {
     return { think: false }
   }
   const leveled = new RegExp(quirks.levels, 'i').test(target.model)
@@ -326,10 +327,7 @@ class OllamaParser extends EventParser<unknown> {
     const native = line.done_reason ?? 'stop'
     // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
     const reason = this.#calls.size > 0 ? 'tool_calls' : (entryOf(reasons, native) ?? 'other')
-    const usage = disjoint({
-      prompt: counter(line.prompt_eval_count),
-      completion: counter(line.eval_count),
-    })
+    const usage = disjoint({ prompt: counter(line.prompt_eval_count), completion: counter(line.eval_count) })
     if (line.eval_count !== undefined || line.prompt_eval_count !== undefined)
       this.emit({ kind: 'usage', usage })
     this.emit({ kind: 'choice-finish', choice: 0, reason, native })

@@ -73,10 +73,7 @@ export const messagesRequest = z.lazy(() =>
       .nullish(),
     thinking: thinking().nullish(),
     output_config: z
-      .looseObject({
-        effort: z.string().nullish(),
-        format: outputFormat().nullish(),
-      })
+      .looseObject({ effort: z.string().nullish(), format: outputFormat().nullish() })
       .nullish(),
     // Its name while it was a beta feature.
     output_format: outputFormat().nullish(),

@@ -730,10 +730,7 @@ function typeOfAddress(url: string, kind: 'image' | 'file' | 'video'): string | 
   return typesByEnding[ending] ?? (kind === 'video' ? 'video/mp4' : undefined)
 }
 
-const audioTypes: Readonly<Record<string, string>> = {
-  m4a: 'audio/mp4',
-  pcm16: 'audio/L16;rate=24000',
-}
+const audioTypes: Readonly<Record<string, string>> = { m4a: 'audio/mp4', pcm16: 'audio/L16;rate=24000' }
 
 function audioType(format: string): string {
   return entryOf(audioTypes, format) ?? `audio/${format}`

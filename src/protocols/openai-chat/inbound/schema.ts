@@ -135,11 +135,7 @@ export const chatMessage = z.lazy(() => {
   ])
 })
 
-const functionDefinition = {
-  name,
-  description: maybe.text,
-  parameters: maybe.json,
-}
+const functionDefinition = { name, description: maybe.text, parameters: maybe.json }
 
 const functionGiven = z.lazy(() => z.looseObject(functionDefinition))
 

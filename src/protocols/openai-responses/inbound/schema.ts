@@ -142,10 +142,7 @@ const knownItem = z.discriminatedUnion('type', [
       .looseObject({ google: z.looseObject({ thought_signature: text.nullish() }).nullish() })
       .nullish(),
   }),
-  z.looseObject({
-    type: z.literal('function_call_output'),
-    ...answered,
-  }),
+  z.looseObject({ type: z.literal('function_call_output'), ...answered }),
   z.looseObject({
     type: z.literal('reasoning'),
     ...itemId,
@@ -184,10 +181,7 @@ const knownItem = z.discriminatedUnion('type', [
     namespace: text.nullish(),
     input: text,
   }),
-  z.looseObject({
-    type: z.literal('custom_tool_call_output'),
-    ...answered,
-  }),
+  z.looseObject({ type: z.literal('custom_tool_call_output'), ...answered }),
   z.looseObject({ type: z.literal('local_shell_call'), ...called, action: json }),
   z
     .looseObject({
@@ -198,11 +192,7 @@ const knownItem = z.discriminatedUnion('type', [
     })
     .refine((item) => item.call_id != null || item.id != null, { error: 'needs call_id or id' }),
   z.looseObject({ type: z.literal('shell_call'), ...called, action: json }),
-  z.looseObject({
-    type: z.literal('shell_call_output'),
-    ...called,
-    output: z.union([text, z.array(json)]),
-  }),
+  z.looseObject({ type: z.literal('shell_call_output'), ...called, output: z.union([text, z.array(json)]) }),
   z.looseObject({ type: z.literal('apply_patch_call'), ...called, operation: json }),
   z.looseObject({
     type: z.literal('apply_patch_call_output'),
