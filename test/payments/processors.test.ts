@@ -8,7 +8,7 @@ import { externalProcessorIds } from '../../src/payments/top-up.ts'
 import { api } from '../../src/http/routes.ts'
 
 test('every processor that takes money has settings', () => {
-  expect(Object.keys(processorKeys)).toEqual([...externalProcessorIds])
+  expect(Object.keys(processorKeys).toSorted()).toEqual(externalProcessorIds.toSorted())
 })
 
 test.each(externalProcessorIds)('messages of %p have an address that is documented', async (id) => {
