@@ -181,7 +181,8 @@ async function roundsOf<Call extends EstimatedCall>(
   declared: DeclaredTools,
 ): Promise<Rounds<Call>> {
   const asked = call.request.toChatRequest()
-  const declarations = declared.declarations.filter(({ kind }) => kind === 'web-search')
+  // No server is asked for an estimate.
+  const declarations = declared.declarations.filter(({ kind }) => kind !== 'mcp')
   const caller = {
     account: call.caller.account.id,
     mode: call.caller.mode,

@@ -5,14 +5,22 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
-/**
- * The gateway's own tools: the name a model is offered, the action that a client is shown (as in
- * `web_search_call.action`), and the argument that the action names.
- */
+interface WebTool {
+  /** What a model is offered. */
+  readonly name: string
+  /** What a client is shown, as in `web_search_call.action`. */
+  readonly action: string
+  /** The argument that the action names. */
+  readonly argument: string
+  /** The declaration that offers it. */
+  readonly declared: OwnDeclaration['kind']
+}
+
+/** The gateway's own tools. */
 export const webTools = {
-  'web-search': { name: 'web_search', action: 'search', argument: 'query' },
-  'open-page': { name: 'open_page', action: 'open_page', argument: 'url' },
-} as const
+  'web-search': { name: 'web_search', action: 'search', argument: 'query', declared: 'web-search' },
+  'open-page': { name: 'open_page', action: 'open_page', argument: 'url', declared: 'web-search' },
+} as const satisfies Readonly<Record<string, WebTool>>
 
 export type WebToolKind = keyof typeof webTools
 export const webToolKinds = Object.keys(webTools) as readonly WebToolKind[]
@@ -66,7 +74,10 @@ export interface McpDeclaration {
   readonly names?: Readonly<Record<string, string>>
 }
 
-export type ToolDeclaration = WebSearchDeclaration | McpDeclaration
+/** What declares tools that the gateway has itself. How clients write each: protocols/request/gateway-tools.ts. */
+type OwnDeclaration = WebSearchDeclaration
+
+export type ToolDeclaration = OwnDeclaration | McpDeclaration
 
 /** What of a request is for tools of the gateway. */
 export interface DeclaredTools {
@@ -88,7 +99,7 @@ export interface GatewayChoice {
 }
 
 export type ToolSelector =
-  | { readonly kind: 'web-search' }
+  | { readonly kind: OwnDeclaration['kind'] }
   /** `tool` is absent for all tools of the server. */
   | { readonly kind: 'mcp'; readonly serverLabel: string; readonly tool?: string }
 

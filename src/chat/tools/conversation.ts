@@ -6,7 +6,7 @@ import {
   type FinishReason,
   joinReasoning,
 } from '../../conversation/event.ts'
-import type { DeclaredTools, GatewayChoice } from '../../conversation/gateway-tools.ts'
+import { type DeclaredTools, type GatewayChoice, webTools } from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/delivered.ts'
 import type {
   AssistantMessage,
@@ -171,7 +171,8 @@ export class ToolConversation {
     const selectors = this.#choice?.tools ?? []
     const allows = ({ tool: { origin } }: OfferedTool) =>
       selectors.some((selector) => {
-        if (selector.kind === 'web-search') return origin.kind !== 'mcp'
+        if (selector.kind !== 'mcp')
+          return origin.kind !== 'mcp' && webTools[origin.kind].declared === selector.kind
         if (origin.kind !== 'mcp' || origin.serverLabel !== selector.serverLabel) return false
         return selector.tool === undefined || selector.tool === origin.tool
       })

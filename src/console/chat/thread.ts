@@ -107,7 +107,7 @@ export interface ThreadItem {
   readonly arguments?: string
   readonly output?: string | null
   readonly error?: unknown
-  readonly action?: { readonly query?: string }
+  readonly action?: Readonly<Record<string, unknown>>
   readonly content?: string | readonly Part[]
   readonly summary?: readonly Part[]
   readonly approval_request_id?: string
@@ -194,11 +194,18 @@ function toolOf(item: ThreadItem): ToolRun | undefined {
   if (!/_call$|^mcp_list_tools$/.test(type)) return undefined
   const state =
     error != null || status === 'failed' ? 'failed' : status === 'in_progress' ? 'running' : 'done'
-  const label = type === 'web_search_call' ? (item.action?.query ?? '') : (name ?? item.server_label ?? '')
+  const [kind, label] =
+    type === 'web_search_call' ? actionOf(item.action) : [type, name ?? item.server_label ?? '']
   const detail = [item.arguments, item.output]
     .filter((text) => typeof text === 'string' && text !== '')
     .join('\n\n')
-  return { id, kind: type, label, state, detail }
+  return { id, kind, label, state, detail }
+}
+
+/** A search and what it looked for; of another tool of the gateway its action (`open_page`), and what that names. */
+function actionOf({ type = 'search', ...about }: NonNullable<ThreadItem['action']> = {}) {
+  const named = [about['query'], ...Object.values(about)].find((value) => typeof value === 'string')
+  return [type === 'search' ? 'web_search_call' : String(type), named ?? ''] as const
 }
 
 function requestOf(item: ThreadItem): ApprovalRequest | undefined {

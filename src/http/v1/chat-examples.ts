@@ -1,5 +1,6 @@
 // Requests and answers to show: every request works as it stands with the simulator, on a gateway without any key.
 
+import { documentedTools } from '../../protocols/request/gateway-tools.ts'
 import { chatOnly } from '../../protocols/openai-completions/inbound.ts'
 
 export const river = [{ role: 'user', content: 'Hello, river.' }] as const
@@ -218,7 +219,8 @@ export const requestFields: Readonly<Record<string, string>> = {
   top_logprobs: 'How many alternatives to tell of for each token.',
   n: 'How many answers to write. Each one is paid for.',
   tools:
-    'Functions that the model may ask the client to call, and tools that the gateway runs itself: `{"type": "web_search"}` with `search_context_size`, `user_location`, `filters`, `max_uses`; `{"type": "mcp"}` with `server_label`, `server_url` (or the name of a registered server), `authorization`, `headers`, `allowed_tools`, `require_approval`, whose lists, calls and requests for approval come back in `mcp_calls` of the message.',
+    'Functions that the model may ask the client to call, and tools that the gateway runs itself: ' +
+    `${documentedTools('openai')}. Lists, calls and requests for approval of servers come back in \`mcp_calls\` of the message.`,
   tool_choice: 'Whether and which tools the model must call.',
   parallel_tool_calls: 'Whether it may call several tools at once.',
   web_search_options:

@@ -1,5 +1,6 @@
 // The documentation of Anthropic's protocol: its operations, fields and examples.
 
+import { documentedTools } from '../../protocols/request/gateway-tools.ts'
 import {
   countTokensRequest,
   message,
@@ -30,7 +31,8 @@ export const messageFields: Readonly<Record<string, string>> = {
     'The conversation so far, oldest first: texts, or blocks of text, images, documents, calls and results.',
   system: 'What the model is told before the conversation.',
   tools:
-    'Tools that the model may ask the client to call. Tools that Anthropic defines and the client runs (`bash_…`, `text_editor_…`) are for its own models; for others they are dropped with a warning. Tools that a provider runs are refused, but for `web_search_…` and the `mcp_toolset` of a server that `mcp_servers` names, which the gateway runs.',
+    'Tools that the model may ask the client to call. Tools that Anthropic defines and the client runs (`bash_…`, `text_editor_…`) are for its own models; for others they are dropped with a warning. Tools that a provider runs are refused, but for those that the gateway runs: ' +
+    `${documentedTools('messages')}.`,
   tool_choice: 'Whether and which tools the model must call.',
   thinking: 'Whether the model thinks before it answers, and for how many tokens.',
   output_config: 'How hard to try (`effort`), and the JSON schema that the answer must fit (`format`).',

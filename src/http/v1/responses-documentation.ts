@@ -2,6 +2,7 @@
 
 import type { z } from 'zod'
 import { compactionObject } from '../../protocols/openai-responses/inbound/items.ts'
+import { documentedTools } from '../../protocols/request/gateway-tools.ts'
 import {
   deletedResponse,
   inputTokenCount,
@@ -76,7 +77,8 @@ export const responseFields: Readonly<Record<string, string>> = {
     'The most tokens of output, reasoning included. What a call may cost at most follows from it.',
   top_logprobs: 'How many alternatives to tell of for each token, where `include` asks for probabilities.',
   tools:
-    'Functions that the model may ask the client to call, and tools that the gateway runs itself: `{"type": "web_search"}`, and `{"type": "mcp"}` with `server_label`, `server_url` (or the name of a registered server), `authorization`, `headers`, `allowed_tools`, `require_approval`.',
+    'Functions that the model may ask the client to call, and tools that the gateway runs itself: ' +
+    `${documentedTools('openai')}.`,
   tool_choice: 'Whether and which tools the model must call.',
   reasoning: 'How long the model thinks, and whether a summary of it is wanted.',
   text: 'The format of the answer, text or JSON that fits a schema, and how long it should be.',

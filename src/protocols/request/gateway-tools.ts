@@ -18,18 +18,72 @@ import type { Envelope, Routing } from '../protocol.ts'
 import { invalidParam, unsupportedParam } from './fields.ts'
 import { wordsAt } from './prompt-parts.ts'
 
-/** `web_search`, its previews and dated names. */
-const searchType = /^(openrouter:)?web_search(_\w+)?$/
+/** How a protocol writes a declaration: its type among the tools, and what the documentation says of it. */
+interface Written {
+  readonly type: RegExp
+  readonly about: string
+}
+
+interface Declared<Declaration> {
+  readonly openai: Written
+  readonly messages: Written
+  /** For errors: what a choice misses that nothing declares. */
+  readonly name: string
+  readonly read: (tool: JsonObject, param: string) => Declaration
+}
+
+const declared: {
+  readonly [Kind in ToolDeclaration['kind']]: Declared<Extract<ToolDeclaration, { kind: Kind }>>
+} = {
+  'web-search': {
+    // With its previews and dated names, those of Anthropic among them.
+    openai: {
+      type: /^(openrouter:)?web_search(_\w+)?$/,
+      about: '`{"type": "web_search"}` with `search_context_size`, `user_location`, `filters`, `max_uses`',
+    },
+    messages: { type: /^web_search_\d{8}$/, about: '`web_search_…`' },
+    name: 'web search',
+    read: searchDeclaration,
+  },
+  mcp: {
+    openai: {
+      type: /^mcp$/,
+      about:
+        '`{"type": "mcp"}` with `server_label`, `server_url` (or the name of a registered server), `authorization`, ' +
+        '`headers`, `allowed_tools`, `require_approval`',
+    },
+    // The server itself is in `mcp_servers`: see `messagesServers`.
+    messages: {
+      type: /^mcp_toolset$/,
+      about: 'the `mcp_toolset` of a server that `mcp_servers` names',
+    },
+    name: 'server',
+    read: mcpDeclaration,
+  },
+}
+const declaredKinds = Object.keys(declared) as readonly ToolDeclaration['kind'][]
+
+function kindOf(type: unknown): ToolDeclaration['kind'] | undefined {
+  return typeof type === 'string'
+    ? declaredKinds.find((kind) => declared[kind].openai.type.test(type))
+    : undefined
+}
+
+/** The tools that the gateway runs, as the documentation of a protocol lists them. */
+export function documentedTools(protocol: 'openai' | 'messages'): string {
+  return declaredKinds.map((kind) => declared[kind][protocol].about).join('; ')
+}
 
 /** Whether a tool of this type, or a choice of it, is one of the gateway's. */
 export function isGatewayTool(type: unknown): boolean {
-  return typeof type === 'string' && (searchType.test(type) || type === 'mcp')
+  return kindOf(type) !== undefined
 }
 
 /** Which tools of the gateway a choice, or an entry of a list of allowed ones, names; undefined for none. */
 export function selectorOf(choice: { readonly [field: string]: unknown }): ToolSelector | undefined {
   const { type, server_label: serverLabel, name } = choice
-  if (type !== 'mcp') return isGatewayTool(type) ? { kind: 'web-search' } : undefined
+  const kind = kindOf(type)
+  if (kind !== 'mcp') return kind && { kind }
   if (typeof serverLabel !== 'string') return undefined
   return { kind: 'mcp', serverLabel, ...(typeof name === 'string' ? { tool: name } : {}) }
 }
@@ -52,8 +106,8 @@ const readFields = new Set([
  * GatewayError `invalid_request` for a field of the wrong kind.
  */
 export function declarationOf(tool: JsonObject, param: string): ToolDeclaration | undefined {
-  if (tool['type'] === 'mcp') return mcpDeclaration(tool, param)
-  return isGatewayTool(tool['type']) ? searchDeclaration(tool, param) : undefined
+  const kind = kindOf(tool['type'])
+  return kind && declared[kind].read(tool, param)
 }
 
 /** A web search, from its options alone. */
@@ -130,8 +184,11 @@ function refuseUndeclared(choice: GatewayChoice | undefined, declarations: reado
         : selector.kind === each.kind,
     )
     if (!isDeclared) {
-      const named = selector.kind === 'mcp' ? `server ${JSON.stringify(selector.serverLabel)}` : 'web search'
-      throw invalidParam('tool_choice', `no ${named} is declared among the tools.`)
+      const label = selector.kind === 'mcp' ? ` ${JSON.stringify(selector.serverLabel)}` : ''
+      throw invalidParam(
+        'tool_choice',
+        `no ${declared[selector.kind].name}${label} is declared among the tools.`,
+      )
     }
   }
 }
@@ -514,27 +571,29 @@ function decimalString(amount: string | number, param: string): string {
 type Fate = 'served' | 'gateway' | 'left-out' | 'refused'
 
 interface Rule {
-  readonly type: RegExp
+  readonly type: Pick<RegExp, 'test'>
   readonly fate: Exclude<Fate, 'refused'>
+}
+
+function declaredIn(protocol: 'openai' | 'messages'): Rule {
+  const test = (type: string) => declaredKinds.some((kind) => declared[kind][protocol].type.test(type))
+  return { type: { test }, fate: 'gateway' }
 }
 
 /** By the protocol the client speaks; the first rule that fits holds, a type without one is refused. */
 const rules: Readonly<
   Record<'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'messages-elsewhere', readonly Rule[]>
 > = {
-  'openai-chat': [
-    { type: /^(function|custom)$/, fate: 'served' },
-    { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
-  ],
+  'openai-chat': [{ type: /^(function|custom)$/, fate: 'served' }, declaredIn('openai')],
   // A shell in a container of the provider costs by the hour: see `refuseUnservedTools` of the protocol.
   'openai-responses': [
     { type: /^(function|custom|namespace|local_shell|shell|apply_patch|tool_search)$/, fate: 'served' },
-    { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
+    declaredIn('openai'),
   ],
   // Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone.
   'anthropic-messages': [
     { type: /^custom$|^(bash|text_editor|computer|memory)_\d{8}$|^tool_search_tool_/, fate: 'served' },
-    { type: /^web_search_\d{8}$|^mcp_toolset$/, fate: 'gateway' },
+    declaredIn('messages'),
   ],
   // The same client at a provider that is not Anthropic's: without the search all tools are shown at once.
   'messages-elsewhere': [

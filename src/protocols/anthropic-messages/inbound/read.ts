@@ -1,6 +1,6 @@
 // Translates a checked Messages request into a conversation, on demand.
 
-import type { DeclaredTools, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
+import type { DeclaredTools, ToolDeclaration, ToolSelector } from '../../../conversation/gateway-tools.ts'
 import type {
   CacheMark,
   ChatRequest,
@@ -36,6 +36,7 @@ import {
   isOnline,
   messagesServers,
   searchDeclaration,
+  selectorOf,
   toolRefused,
 } from '../../request/gateway-tools.ts'
 import {
@@ -166,24 +167,24 @@ export function readGatewayTools(body: MessagesRequest): DeclaredTools | undefin
   declarations.push(...messagesServers(body['mcp_servers'], (body.tools ?? []) as JsonObject[]))
   const searches = declarations.some(({ kind }) => kind === 'web-search')
   if (isAsked && !searches) declarations.push(searchDeclaration({}, 'model'))
-  const chosen = isSearchChoice(body)
+  const chosen = gatewayChoice(body)
   const { max_tool_calls: maxCalls } = body
   return declaredTools(declarations, {
     maxCalls: maxCalls ?? undefined,
-    choice: chosen ? { mode: 'required', tools: [{ kind: 'web-search' }] } : undefined,
+    choice: chosen && { mode: 'required', tools: [chosen] },
   })
 }
 
-/** A named choice refers to the client's function if it has one of that name. */
-function isSearchChoice({ tool_choice: choice, tools }: MessagesRequest): boolean {
-  if (choice?.type !== 'tool') return false
-  const named = (tools ?? []).filter(({ name }) => name === choice.name)
-  return named.length > 0 && named.every(({ type }) => isGatewayTool(type))
+/** The gateway's tool that is to be called. A named choice refers to the client's function if it has one of that name. */
+function gatewayChoice({ tool_choice: choice, tools }: MessagesRequest): ToolSelector | undefined {
+  if (choice?.type !== 'tool') return undefined
+  const named = (tools ?? []).filter(({ name }) => name === choice.name).map(selectorOf)
+  return named.includes(undefined) ? undefined : named[0]
 }
 
 function readToolChoice(body: MessagesRequest): ToolChoice | undefined {
   const choice = body.tool_choice
-  if (isSearchChoice(body)) return undefined
+  if (gatewayChoice(body)) return undefined
   switch (choice?.type) {
     case undefined:
       return undefined
