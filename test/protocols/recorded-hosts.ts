@@ -160,6 +160,17 @@ export function answersOf(host: RecordedHost, recorded: Case): readonly (readonl
   return answersIn(host, recorded).map(({ events }) => events)
 }
 
+/** Every recorded answer that ended well, by its name. */
+export function endedAnswers(): readonly (readonly [string, readonly ChatEvent[]])[] {
+  return recordedHosts.flatMap((host) =>
+    cases(host.folder).flatMap((recorded) =>
+      answersOf(host, recorded)
+        .filter((events) => events.at(-1)?.kind === 'finish')
+        .map((events, at) => [`${host.folder}/${recorded.id} ${at}`, events] as const),
+    ),
+  )
+}
+
 function answersIn(host: RecordedHost, recorded: Case): Answer[] {
   const { outbound, target } = spokenBy(host, recorded)
   const one = { name: `${host.folder}/${recorded.id}`, host, recorded, frames: undefined }

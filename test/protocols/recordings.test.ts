@@ -10,6 +10,7 @@ import type { Frame } from '../../src/protocols/framing/sse.ts'
 import { expectGolden, summaryOf } from '../support/golden.ts'
 import { assertWellFormed, type Case, randomCuts, recordingsDir } from '../support/recordings.ts'
 import {
+  endedAnswers,
   type Counted,
   decodedEvents,
   excuses,
@@ -24,6 +25,10 @@ import {
   saidBy,
   spokenBy,
 } from './recorded-hosts.ts'
+
+test('most recordings end well', () => {
+  expect(endedAnswers().length).toBeGreaterThan(400)
+})
 
 test('every folder of recordings is read by a protocol', () => {
   const folders = readdirSync(recordingsDir, { withFileTypes: true })

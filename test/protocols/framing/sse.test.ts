@@ -1,11 +1,8 @@
-// Server-sent events and lines of JSON are read wherever the network cuts them, and nothing without events is read for
-// ever.
+// Server-sent events are read wherever the network cuts them, and nothing without events is read for ever.
 
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { NdjsonDecoder } from '../../../src/protocols/framing/decoder.ts'
 import { encodeFrame, SseDecoder } from '../../../src/protocols/framing/sse.ts'
-import { cutAt } from '../../support/recordings.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
@@ -74,46 +71,5 @@ describe('what is no event', () => {
       for (let at = 0; at < 50; at++) decoder.push(bytes('\n'.repeat(1_000)))
     }
     expect(forever).toThrow()
-  })
-})
-
-function decodeLines(pieces: Iterable<Uint8Array>, max?: number): string[] {
-  const decoder = new NdjsonDecoder(max)
-  const frames = [...pieces].flatMap((piece) => decoder.push(piece))
-  return [...frames, ...decoder.end()].map((frame) => frame.data)
-}
-
-describe('lines of JSON', () => {
-  test('are the same however their bytes arrive', () => {
-    const line = fc.json().filter((text) => !text.includes('\n'))
-    fc.assert(
-      fc.property(
-        fc.array(line),
-        fc.constantFrom('\n', '\r\n', '\n\n'),
-        fc.boolean(),
-        fc.array(fc.nat(200)),
-        (lines, end, open, cuts) => {
-          const text = lines.join(end) + (open ? '' : end)
-          const bytes = new TextEncoder().encode(text)
-          expect(
-            decodeLines(
-              cutAt(
-                bytes,
-                cuts.map((cut) => Math.min(cut, bytes.length)),
-              ),
-            ),
-          ).toEqual(lines)
-        },
-      ),
-    )
-  })
-
-  test('that outgrow their bound are an error, whole or unfinished', () => {
-    const bytes = new TextEncoder().encode('x'.repeat(101))
-    expect(() => decodeLines([bytes], 100)).toThrow('longer than 100')
-    expect(() =>
-      decodeLines([bytes.subarray(0, 60), bytes.subarray(60), new Uint8Array([10])], 100),
-    ).toThrow()
-    expect(decodeLines([bytes.subarray(1)], 100)).toHaveLength(1)
   })
 })

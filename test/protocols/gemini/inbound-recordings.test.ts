@@ -14,8 +14,7 @@ import { inbound, withModel } from '../../../src/protocols/gemini/inbound/inboun
 import { signatureFormat } from '../../../src/protocols/gemini/wire-words.ts'
 import { generateContentResponse } from '../../../src/protocols/gemini/inbound/schema.ts'
 import type { AnswerContext, Bill } from '../../../src/protocols/protocol.ts'
-import { cases } from '../../support/recordings.ts'
-import { answersOf, recordedHosts } from '../recorded-hosts.ts'
+import { endedAnswers } from '../recorded-hosts.ts'
 
 const context: AnswerContext = {
   id: 'req_1',
@@ -28,14 +27,7 @@ const context: AnswerContext = {
 const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }
 const bill: Bill = { cost: '0', lines: none }
 
-/** The first answer of every recording that ended well. */
-const answers = recordedHosts.flatMap((host) =>
-  cases(host.folder).flatMap((recorded) =>
-    answersOf(host, recorded)
-      .filter((events) => events.at(-1)?.kind === 'finish')
-      .map((events, at) => [`${host.folder}/${recorded.id} ${at}`, events] as const),
-  ),
-)
+const answers = endedAnswers()
 
 function chunksFor(events: readonly ChatEvent[], answer: AnswerContext = context): JsonObject[] {
   const encoder = inbound.encoder(answer)
@@ -103,10 +95,6 @@ function sortedJson(data: string | undefined): string | undefined {
   if (!data?.startsWith('{')) return data
   return JSON.stringify(Object.entries(JSON.parse(data) as JsonObject).toSorted())
 }
-
-test('there are recordings of every protocol', () => {
-  expect(answers.length).toBeGreaterThan(400)
-})
 
 /** Reasoning that only its maker can take back: as a whole, under its own name. */
 function foreign(details: readonly ReasoningDetail[]) {

@@ -6,18 +6,10 @@ import { ResponseStream } from 'openai/lib/responses/ResponseStream'
 import { type ChatEvent, type Choice, collect } from '../../../src/conversation/event.ts'
 import type { AssistantMessage, JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
-import { cases } from '../../support/recordings.ts'
-import { answersOf, recordedHosts } from '../recorded-hosts.ts'
+import { endedAnswers } from '../recorded-hosts.ts'
 import { assertStream, callOf, eventsIn, framesFor, wholeFor } from './inbound-support.ts'
 
-/** The first answer of every recording that ended well, as events of one choice. */
-const answers = recordedHosts.flatMap((host) =>
-  cases(host.folder).flatMap((recorded) =>
-    answersOf(host, recorded)
-      .filter((events) => events.at(-1)?.kind === 'finish')
-      .map((events, at) => [`${host.folder}/${recorded.id} ${at}`, events] as const),
-  ),
-)
+const answers = endedAnswers()
 
 function firstChoice(events: readonly ChatEvent[]): Choice | undefined {
   return collect(events).choices.find(({ index }) => index === 0)
@@ -54,10 +46,6 @@ function contentOf(response: JsonObject) {
     usage: response['usage'],
   }
 }
-
-test('there are recordings of every protocol', () => {
-  expect(answers.length).toBeGreaterThan(400)
-})
 
 describe.each(answers)('%s', (_, events) => {
   const said = firstChoice(events)
