@@ -1,7 +1,7 @@
 // The calendar of credit, in UTC: allowance days and the lives of lots.
 
 import { GatewayError } from '../errors/errors.ts'
-import type { GrantCommand, LedgerCommands } from './ledger/ledger.ts'
+import type { GrantCommand, LedgerCommands, LedgerReader } from './ledger/ledger.ts'
 import { type Pico, usd } from './money.ts'
 import { type Pool, rulesOf } from './pool.ts'
 
@@ -46,7 +46,7 @@ export function startOfNextMonth(now: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
 }
 
-const monthlyPrefix = 'monthly:'
+export const monthlyPrefix = 'monthly:'
 
 /** Whether a grant is that of a month, which an account has once whatever its amount is by then. */
 export function isMonthly(grant: { readonly pool: string; readonly source: string }): boolean {
@@ -251,7 +251,7 @@ export class Allowances {
 /** An account, and what it has each month; zero for nothing. */
 export interface MonthlyAccount {
   readonly id: string
-  /** Its address, which it keeps for as long as it is there. */
+  /** Its address, which a directory may change. */
   readonly email: string
   readonly monthlyCredit: Pico
 }
@@ -311,11 +311,13 @@ export class MonthlyCredit {
  * ledger, which never goes back: neither does the month.
  */
 export async function grantMonthly(
-  ledger: Pick<LedgerCommands, 'grant'> & { now(): number },
+  ledger: Pick<LedgerCommands, 'grant'> & Pick<LedgerReader, 'hasMonthly'> & { now(): number },
   account: MonthlyAccount,
 ): Promise<void> {
   if (account.monthlyCredit === 0n) return
   const grant = monthlyGrant(account, ledger.now())
+  // Under the address that it had then the source was another.
+  if (await ledger.hasMonthly(account.id, grant.expiresAt as number)) return
   try {
     await ledger.grant(grant)
   } catch (error) {

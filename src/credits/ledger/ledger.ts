@@ -455,6 +455,8 @@ export interface LedgerReader {
   /** What is spent and held of each budget in its window, in their order. */
   budgetSpend(budgets: readonly CountedBudget[]): Awaitable<readonly KeySpend[]>
   totals(account: string): Awaitable<Totals>
+  /** Whether the account has had the credit of the month that ends at `until`, by whatever address it had then. */
+  hasMonthly(account: string, until: number): Awaitable<boolean>
   /**
    * By our call id or the provider's id of the answer; undefined if neither `account` paid for it nor a person of this
    * account made it.

@@ -47,7 +47,7 @@ import type { HttpParts } from '../parts.ts'
 import type { AccountView, LinkView, ManagementKeyView, NewManagementKeyView, RoleView } from './answers.ts'
 
 interface AccountParts extends Pick<HttpParts, 'accounts' | 'identityStore' | 'freeCredit' | 'newcomers'> {
-  readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'setCreditLine' | 'grant' | 'now'>
+  readonly ledger: Pick<HttpParts['ledger'], 'balance' | 'hasMonthly' | 'setCreditLine' | 'grant' | 'now'>
   readonly identities: Pick<Identities, 'linkFor' | 'requireLinks' | 'vouchFor'>
 }
 

@@ -154,13 +154,12 @@ export async function replaceUser(
 }
 
 /** Whoever has an operator's address sets the password: a directory does not move it. */
-async function changeAddress(
-  acting: ScimActing,
-  { id, email, role }: Account,
-  address: string,
-): Promise<void> {
+async function changeAddress(acting: ScimActing, account: Account, address: string): Promise<void> {
+  const { id, email, role } = account
   if (role === 'operator')
     throw new ScimFault(403, 'The address of an operator is not changed by provisioning.', 'mutability')
+  // By the address it has: whoever asks meanwhile, by either, asks for what has been granted.
+  await acting.parts.monthlyCredit.ensure(account)
   try {
     await acting.parts.identityStore.changeAddress(id, address)
   } catch (error) {

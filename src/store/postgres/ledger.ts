@@ -12,6 +12,7 @@ import type {
   LedgerUpkeep,
   Totals,
 } from '../../credits/ledger/ledger.ts'
+import { monthlyPrefix } from '../../credits/calendar.ts'
 import { balanceOf, emptyWallet, loanPrefix } from '../../credits/wallet.ts'
 import { CommitQueue, endPatienceMs } from '../commits/commit-queue.ts'
 import type { StoreFigures } from '../../observe/call-log.ts'
@@ -193,6 +194,17 @@ export class PostgresLedger extends LedgerCore<KnownWallet> implements LedgerSto
         [account, `${loanPrefix.replaceAll('_', String.raw`\_`)}%`],
       )
       return { purchased: BigInt(row!.purchased), used: BigInt(row!.used) }
+    })
+  }
+
+  hasMonthly(account: string, until: number): Promise<boolean> {
+    return read(this.#parts, async () => {
+      const found = await this.#parts.reads.send(
+        `SELECT id FROM lot WHERE account = $1 AND pool = 'purchased' AND expires_at = $2 AND source LIKE '${monthlyPrefix}%'
+         LIMIT 1`,
+        [account, until],
+      )
+      return found.length > 0
     })
   }
 

@@ -391,6 +391,18 @@ describeOnBoth('accounts and keys', (open) => {
     expect(await accounts.insertSuccessor(keyFor(account), paused.id)).toBe(true)
   })
 
+  test('an account whose address changes has the credit of a month once', async () => {
+    const { accounts, identities, ledger } = await open(() => noon)
+    const { id } = await accounts.createAccount('maria.before@example.org')
+    const monthly = async (email: string) => {
+      await grantMonthly(ledger, { id, email, monthlyCredit: usd(7) })
+      return (await ledger.balance(id)).lots.map(({ remaining }) => remaining)
+    }
+    expect(await monthly('maria.before@example.org')).toEqual([usd(7)])
+    await identities.changeAddress(id, 'maria.after@example.org')
+    expect(await monthly('maria.after@example.org')).toEqual([usd(7)])
+  })
+
   test('of twelve who replace one key one does', async () => {
     const { accounts } = await open(() => noon)
     const { id } = await accounts.createAccount('anna@example.org')

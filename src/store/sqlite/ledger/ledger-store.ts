@@ -16,6 +16,7 @@ import type {
   Totals,
 } from '../../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
+import { monthlyPrefix } from '../../../credits/calendar.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
 import type { RequestLogRow } from '../../../observe/call-log.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
@@ -195,6 +196,10 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     return { purchased, used }
   }
 
+  hasMonthly(account: string, until: number): Awaitable<boolean> {
+    return this.whenDurable(orUnavailable(() => this.#tables.sql.monthlyLot.get(account, until) !== null))
+  }
+
   call(account: string, id: string): Awaitable<CallRecord | undefined> {
     return this.whenDurable(orUnavailable(() => this.#tables.calls.record(account, id)))
   }
@@ -331,6 +336,9 @@ function logGrant(
 
 function statements(database: Database) {
   return {
+    monthlyLot: database.prepare<{ id: string }, [string, number]>(
+      `SELECT id FROM lot WHERE account = ? AND pool = 'purchased' AND expires_at = ? AND source LIKE '${monthlyPrefix}%' LIMIT 1`,
+    ),
     lotBySource: database.prepare<PriorGrantRow, [string]>(
       `SELECT id AS lot, account, pool, granted AS amount, granted_at AS grantedAt, expires_at AS expiresAt
        FROM lot WHERE source = ?`,
