@@ -133,10 +133,10 @@ async function startServer(): Promise<string> {
   return url
 }
 
-/** Makes the files of a new server, in `data` of a folder of its own, and gives the folder of its programs. */
-export async function initServer(): Promise<{ readonly folder: string; readonly bin: string }> {
+/** Makes the files of a new server, in `data` of a folder of its own below `place`, and gives the folder of its programs. */
+export async function initServer(place = room()): Promise<{ readonly folder: string; readonly bin: string }> {
   hydrate()
-  const folder = mkdtempSync(join(room(), 'weir-postgres-'))
+  const folder = mkdtempSync(join(place, 'weir-postgres-'))
   const data = join(folder, 'data')
   mkdirSync(data)
   let bin = join(programs!, 'bin')
@@ -182,6 +182,11 @@ function room(): string {
     const { bavail, bsize } = statfsSync(memory)
     if (bavail * bsize > 1024 ** 3) return memory
   }
+  return onDisk()
+}
+
+/** For a server that is too large for memory. */
+export function onDisk(): string {
   return isRoot ? '/tmp' : tmpdir()
 }
 

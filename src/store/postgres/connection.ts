@@ -123,6 +123,18 @@ export class Connection {
     return Number((rows as unknown as { readonly count: number }).count)
   }
 
+  /**
+   * Sends the rows of a table as `COPY … FROM STDIN` reads them, piece by piece: each piece is asked for when the one before
+   * is on its way. Rejects with what the server says, which takes no row of them then.
+   */
+  async copyIn(text: string, pieces: Iterable<string>): Promise<void> {
+    const client = this.#client
+    if (!client) throw new ConnectionLost('not connected')
+    const writer = client.unsafe(text).writable().getWriter()
+    for (const piece of pieces) await this.#within(writer.write(piece))
+    await this.#within(writer.close())
+  }
+
   /** Ends a transaction. False where the server has given it up before. */
   async commit(): Promise<boolean> {
     const done = await this.send<unknown>('COMMIT')

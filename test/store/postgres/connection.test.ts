@@ -86,3 +86,47 @@ describe('a server without TLS', () => {
     expect(heard.join()).not.toContain('weir')
   })
 })
+
+describeOnPostgres('rows that are copied in', () => {
+  let url: string
+  beforeAll(async () => {
+    url = await freshDatabase('copied_in')
+  })
+  const there = (connection: Connection) =>
+    connection.send("SELECT name, at, value FROM upkeep WHERE name LIKE 'copied%' ORDER BY name")
+
+  test.each([true, false])('are there, or none is (prepared: %p)', (prepare) =>
+    connected({ url, prepare }, async (connection) => {
+      const text = 'COPY upkeep (name, at, value) FROM STDIN'
+      await connection.run('BEGIN')
+      await connection.copyIn(text, ['copied 1\t1\ta', '\n', 'copied 2\t2\tb\n'])
+      expect(await there(connection)).toEqual([
+        { name: 'copied 1', at: 1n, value: 'a' },
+        { name: 'copied 2', at: 2n, value: 'b' },
+      ])
+      await expect(connection.copyIn(text, ['copied 3\t3\tc\n', 'copied 4\tnever\td\n'])).rejects.toThrow(
+        'never',
+      )
+      await connection.run('ROLLBACK')
+      expect(await there(connection)).toHaveLength(0)
+    }),
+  )
+
+  test('are given up when the connection is lost', async () => {
+    const other = new Connection(url, { deadlineMs: 5_000 })
+    await other.open()
+    const lost = connected({ url }, async (connection) => {
+      const [self] = await connection.send<{ pid: bigint }>('SELECT pg_backend_pid()::bigint AS pid')
+      function* endless() {
+        for (let n = 0; ; n++) {
+          if (n === 10) void other.send('SELECT pg_terminate_backend(($1::bigint)::int)', [self!.pid])
+          yield `copied ${n}\t1\ta\n`.padStart(10_000)
+        }
+      }
+      await connection.copyIn('COPY upkeep (name, at, value) FROM STDIN', endless())
+    })
+    await expect(lost).rejects.toThrow(ConnectionLost)
+    expect(await there(other)).toHaveLength(0)
+    await other.close()
+  })
+})

@@ -87,6 +87,62 @@ describeOnPostgres('an installation on SQLite', () => {
     }
   })
 
+  test('moves a large table without its keys and indices, which are as they were after it, and after a move that failed', async () => {
+    const keysAndIndices = () =>
+      admin.unsafe(`SELECT pg_get_constraintdef(oid) AS is, conname AS name FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace
+        UNION ALL SELECT indexdef, indexname FROM pg_indexes WHERE schemaname = 'public' ORDER BY 2, 1`)
+    const before = await keysAndIndices()
+    const sqlite = new Database(join(data, 'weir.db'))
+    const given = 'a\t\\N\n"é"\r\\.'
+    const countTo = 'WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 12000)'
+    sqlite.run(
+      `${countTo} INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, limit_window)
+       SELECT 'key' || n, (SELECT min(id) FROM account), ?, 'live', 'hash' || n, 'last', n, 'total' FROM n`,
+      [given],
+    )
+    sqlite.run(`${countTo} INSERT INTO request_log
+      (request_id, at, account, model, stream, status, prompt_tokens, completion_tokens, cost, attempts, total_ms)
+      SELECT 'req' || n, n, 'beth', CASE n WHEN 12000 THEN 'a' || char(0) ELSE 'm' END, 0, 200, 1, 1, 0, 1, 1 FROM n`)
+    await expect(move()).rejects.toThrow('0x00')
+    expect([await count('api_key'), await count('request_log')]).toEqual([0, 0])
+    expect(await keysAndIndices()).toEqual(before)
+
+    sqlite.run("UPDATE request_log SET model = 'm' WHERE request_id = 'req12000'")
+    sqlite.close()
+    await move()
+    expect(await keysAndIndices()).toEqual(before)
+    const [there] = await admin.unsafe(
+      "SELECT count(*) AS count, min(name) AS least, max(name) AS most FROM api_key WHERE hash LIKE 'hash%'",
+    )
+    expect(there).toEqual({ count: 12_000n, least: given, most: given })
+    const [next] = await admin.unsafe(
+      "SELECT last_value >= 12000 AS is_after FROM pg_sequences WHERE sequencename = 'request_log_seq_seq'",
+    )
+    expect(next).toEqual({ is_after: true })
+  })
+
+  test('leaves nothing where the server ends the connection in the middle of a table, and can begin again', async () => {
+    const lock = new SQL({ url, max: 1 })
+    const held = await lock.reserve()
+    // Others are there before it, and it can still be seen to be empty.
+    await held.unsafe('BEGIN; LOCK TABLE webhook IN SHARE MODE').simple()
+    const moving = move()
+    moving.catch(() => undefined)
+    const ended = async () =>
+      (
+        await admin.unsafe(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+      ).length
+    while ((await ended()) === 0);
+    await expect(moving).rejects.toThrow()
+    await held.unsafe('ROLLBACK')
+    await held.release()
+    await lock.close({ timeout: 0 })
+    expect(await count('account')).toBe(0)
+    expect((await move()).rows).toBeGreaterThan(0)
+  })
+
   test('does not move into a database that holds something', async () => {
     await move()
     await expect(move()).rejects.toThrow('is not empty (account)')
