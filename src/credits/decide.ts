@@ -1,7 +1,8 @@
 // What a ledger command does to a wallet. Pure and synchronous: reads nothing, writes nothing, `now` is a parameter. A
 // store loads the wallet, calls decide(), and writes the change as a whole; the rules are only here. A new command
-// begins in `Command` and `Results`: the compiler then asks for its decider. Its verb is in ledger/ledger.ts, and
-// store/ledger-core.ts carries it out.
+// begins in `Command` and `Results`: the compiler then asks for its decider, and for its place in the simulation. Its
+// verb, and what it books its transactions for, are in ledger/ledger.ts, and store/ledger-core.ts carries it out for
+// both databases.
 
 import { GatewayError } from '../errors/errors.ts'
 import {

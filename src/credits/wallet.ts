@@ -2,7 +2,7 @@
 
 import { ShortLivedMap } from '../async/async.ts'
 import type { Usage } from '../conversation/usage.ts'
-import type { Balance, GroupCall, KeyLimit, LotBalance } from './ledger/ledger.ts'
+import type { Balance, GroupCall, KeyLimit, LotBalance, TransactionKind } from './ledger/ledger.ts'
 import { formatUsd, largestBalance, largestLot, parseUsd, type Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 
@@ -88,8 +88,6 @@ export interface Leg {
   readonly lot: string | null
   readonly amount: Pico
 }
-
-export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust' | 'repay' | 'borrow'
 
 export type CallChange =
   | { readonly kind: 'opened'; readonly open: OpenCall }

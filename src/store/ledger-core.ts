@@ -26,6 +26,7 @@ import type {
   SettleCommand,
   SettleResult,
   StartedHold,
+  TransactionKind,
 } from '../credits/ledger/ledger.ts'
 import type { CostLine } from '../credits/price.ts'
 import { largestBalance, type Pico } from '../credits/money.ts'
@@ -35,7 +36,6 @@ import {
   type Leg,
   loanPrefix,
   type OpenCall,
-  type TransactionKind,
   type Wallet,
 } from '../credits/wallet.ts'
 import { GatewayError } from '../errors/errors.ts'

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { allowanceGrant } from '../../src/credits/calendar.ts'
 import { type Command, decide, type PriorGrant } from '../../src/credits/decide.ts'
-import { pools } from '../../src/credits/pool.ts'
+import { fundingOf, pools } from '../../src/credits/pool.ts'
 import { apply, type Change, emptyWallet, freeOf, type Leg, type Lot } from '../../src/credits/wallet.ts'
 import { GatewayError } from '../../src/errors/errors.ts'
 import { day, extensionOf, grantOf, holdOf, noKeySpend, noon } from './support.ts'
@@ -12,11 +12,7 @@ import { day, extensionOf, grantOf, holdOf, noKeySpend, noon } from './support.t
 const amount = fc.bigInt({ min: 0n, max: 50n })
 const call = fc.integer({ min: 0, max: 5 }).map((n) => `c${n}`)
 const owner = fc.constantFrom('here', 'here', 'here', 'zombie')
-const funding = fc.constantFrom(
-  ['purchased'] as const,
-  ['daily', 'subscription', 'welcome', 'purchased'] as const,
-  ['subscription', 'welcome', 'purchased'] as const,
-)
+const funding = fc.constantFrom(fundingOf('api', true), fundingOf('app', true), fundingOf('app', false))
 
 const step = fc.oneof(
   fc.record({ do: fc.constant('hold' as const), call, funding, want: amount, least: amount }),

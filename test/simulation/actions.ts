@@ -9,7 +9,8 @@ import type {
   LedgerStore,
   LedgerUpkeep,
 } from '../../src/credits/ledger/ledger.ts'
-import { pools } from '../../src/credits/pool.ts'
+import type { Command } from '../../src/credits/decide.ts'
+import { fundingOf, pools } from '../../src/credits/pool.ts'
 import { day, grantOf, holdOf, minute, settleOf } from '../credits/support.ts'
 import { expectedBudgets, SimulatedGroups } from './groups.ts'
 import { holdOf as heldBy, type Carried } from './oracle.ts'
@@ -19,10 +20,7 @@ import { show, type Simulation } from './simulation.ts'
 const accounts = ['anna', 'berta', 'carla']
 /** A group that pays for its members. */
 const groupWallet = 'grp_a'
-const fundings = [
-  ['daily', 'subscription', 'welcome', 'purchased'],
-  ['subscription', 'welcome', 'purchased'],
-] as const
+const fundings = [fundingOf('app', true), fundingOf('app', false)]
 /** Far beyond what a signed 64-bit integer holds. */
 const absurd = 10n ** 25n
 const largestLot = 10n ** 18n
@@ -51,19 +49,10 @@ const happenings = {
   lock: 8,
   full: 5,
   powerCut: 1,
-} as const
+} as const satisfies Readonly<Record<CommandName, number> & Record<string, number>>
 
-type CommandName =
-  | 'hold'
-  | 'settle'
-  | 'release'
-  | 'checkpoint'
-  | 'extend'
-  | 'grant'
-  | 'allowance'
-  | 'refund'
-  | 'adjust'
-  | 'line'
+/** Every command there is: lots expire by the sweep alone. */
+type CommandName = Exclude<Command['kind'], 'expire'> | 'allowance' | 'line'
 
 export class Actions {
   readonly #world: Simulation

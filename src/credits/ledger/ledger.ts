@@ -9,6 +9,10 @@ import type { Pico } from '../money.ts'
 import type { Pool } from '../pool.ts'
 import type { CostLine } from '../price.ts'
 
+/** What a transaction of the journal is booked for. */
+export const transactionKinds = ['grant', 'settle', 'expire', 'refund', 'adjust', 'repay', 'borrow'] as const
+export type TransactionKind = (typeof transactionKinds)[number]
+
 export interface LotBalance {
   readonly id: string
   readonly pool: Pool

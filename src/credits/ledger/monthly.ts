@@ -3,7 +3,7 @@
 import type { Awaitable } from '../../async/async.ts'
 import type { Pico } from '../money.ts'
 import type { Pool } from '../pool.ts'
-import type { TransactionKind } from '../wallet.ts'
+import type { TransactionKind } from './ledger.ts'
 
 export interface Month {
   /** As `2026-11`. */

@@ -1,6 +1,7 @@
 // The answers about payments, of the app, the console's API and the admin API, like ../console/answers.ts.
 
 import { z } from 'zod'
+import { transactionKinds } from '../../credits/ledger/ledger.ts'
 import { pools } from '../../credits/pool.ts'
 import { processorIds, topUpStates } from '../../payments/top-up.ts'
 import { type Answers, data, pageOf, time, usd, type Wire } from '../docs/operation.ts'
@@ -132,7 +133,7 @@ const standing = z.strictObject({
   balance: money.describe('The credit less what is owed'),
 })
 const movement = standing.extend({ entries: z.int().describe('How many entries of the journal it sums up') })
-const kind = z.enum(['grant', 'settle', 'expire', 'refund', 'adjust', 'repay', 'borrow'])
+const kind = z.enum(transactionKinds)
 
 const statement = z.strictObject({
   account: z.string(),

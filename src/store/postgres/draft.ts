@@ -1,7 +1,8 @@
 // What the commands of a group write besides wallets, gathered as rows of the group's statement.
 
 import { formatUsd, type Pico } from '../../credits/money.ts'
-import type { CallChange, Leg, OpenCall, TransactionKind } from '../../credits/wallet.ts'
+import type { TransactionKind } from '../../credits/ledger/ledger.ts'
+import type { CallChange, Leg, OpenCall } from '../../credits/wallet.ts'
 import type { CallEnd, GroupWrites } from '../ledger-core.ts'
 import {
   checkpointText,

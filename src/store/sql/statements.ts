@@ -17,7 +17,7 @@ import {
   type StatementSums,
 } from '../../credits/ledger/monthly.ts'
 import { type Pool, pools } from '../../credits/pool.ts'
-import type { TransactionKind } from '../../credits/wallet.ts'
+import type { TransactionKind } from '../../credits/ledger/ledger.ts'
 import { rowsOfSmall } from '../long-reports.ts'
 import { sql, type Statement, type Tables, type Work } from './work.ts'
 

@@ -10,6 +10,7 @@ import type {
   GroupCall,
   KeySpend,
   RefundCommand,
+  TransactionKind,
 } from '../../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
@@ -20,7 +21,6 @@ import {
   type Leg,
   type Lot,
   type OpenCall,
-  type TransactionKind,
   type Wallet,
 } from '../../../credits/wallet.ts'
 import type { CommitFault, LogSync, NeededRows, Transactions } from '../../commits/durability.ts'
