@@ -40,6 +40,7 @@ import {
 } from '../credits/wallet.ts'
 import { GatewayError } from '../errors/errors.ts'
 import type { Decided, NeededRows } from './commits/durability.ts'
+import type { Row } from './schema.ts'
 
 /** How far the clock may be behind the ledger's time, milliseconds, where nothing else is set. */
 export const defaultClockBackMs = 3_600_000
@@ -139,7 +140,7 @@ export interface Lives {
   readonly isRunning: (call: string, owner: string) => boolean
 }
 
-export interface AbandonedCall {
+interface AbandonedCall {
   readonly call: string
   readonly account: string
 }
@@ -464,12 +465,28 @@ async function inPortions<T>(
  * Whether an open call is to be ended for its owner, which is dead, or has let its lease end. The lease is a moment of
  * the machine's clock, which may be set forward: what is known to run is left alone.
  */
-export function isAbandoned(
+function isAbandoned(
   { call, owner, leaseUntil }: Pick<OpenCall, 'call' | 'owner' | 'leaseUntil'>,
   { isDead, isRunning }: Lives,
   now: number,
 ): boolean {
   return isDead(owner) || (leaseUntil <= now && !isRunning(call, owner))
+}
+
+/** Those of the open calls that are to be ended for their owners at `now`. */
+export function abandonedAmong(
+  open: readonly Row<'openCall', 'id' | 'account' | 'owner' | 'lease_until'>[],
+  lives: Lives,
+  now: number,
+): readonly AbandonedCall[] {
+  return open
+    .map(({ id: call, account, owner, lease_until }) => ({
+      call,
+      account,
+      owner,
+      leaseUntil: Number(lease_until),
+    }))
+    .filter((each) => isAbandoned(each, lives, now))
 }
 
 function spentOfLoans(legs: readonly Leg[]): Pico {

@@ -20,9 +20,8 @@ import { type GroupLimits, type QueueEvents, unavailable } from '../commits/dura
 import type { SpillFile } from '../commits/spill.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
-  type AbandonedCall,
+  abandonedAmong,
   type ClockParts,
-  isAbandoned,
   LedgerClock,
   LedgerCore,
   type Lives,
@@ -316,19 +315,12 @@ async function findExpiring(reads: LedgerConnection, now: number): Promise<reado
   return [...new Set(rows.map(({ account }) => account))]
 }
 
-async function findAbandoned({ reads, given }: Parts, now: number): Promise<readonly AbandonedCall[]> {
+async function findAbandoned({ reads, given }: Parts, now: number) {
   const rows = await reads.send<Row<'openCall', 'id' | 'account' | 'owner' | 'lease_until'>>(
     'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
   )
   await given.lookFor?.(new Set(rows.map(({ owner }) => owner)))
-  return rows
-    .map(({ id: call, account, owner, lease_until }) => ({
-      call,
-      account,
-      owner,
-      leaseUntil: Number(lease_until),
-    }))
-    .filter((each) => isAbandoned(each, given, now))
+  return abandonedAmong(rows, given, now)
 }
 
 /** The account has paid for the call, or its person has made it. */

@@ -22,15 +22,14 @@ import type { RequestLogRow } from '../../../observe/call-log.ts'
 import { CommitQueue } from '../../commits/commit-queue.ts'
 import type { GroupLimits, LogSync, QueueEvents } from '../../commits/durability.ts'
 import {
+  abandonedAmong,
   type ClockParts,
-  isAbandoned,
   LedgerClock,
   LedgerCore,
   type Lives,
   type SpillRecord,
 } from '../../ledger-core.ts'
 import { genesis } from '../../ledger-rows.ts'
-import type { Row } from '../../schema.ts'
 import { cellsOfRequest, KeyUses, RequestBuffer, Soon } from '../../sql/work.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { auditFile } from '../audit/audit.ts'
@@ -77,7 +76,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       isDead: parts.isDead,
       isRunning: parts.isRunning,
       expiring: (now) => orUnavailable(() => sql.expiring.all(now)).map(({ account }) => account),
-      abandoned: (now) => orUnavailable(() => recoverable(calls.listOpen(), parts, now)),
+      abandoned: (now) => orUnavailable(() => abandonedAmong(calls.listOpen(), parts, now)),
     })
     this.#tables = tables
     this.group = group
@@ -387,23 +386,7 @@ interface LedgerParts extends QueueEvents, Lives {
   readonly log?: Pick<LogSync, 'sync'> | undefined
 }
 
-// Which processes have served a data directory, and which open calls have lost theirs.
-
-/** Calls that their owners have left: see isAbandoned. */
-function recoverable(
-  open: readonly Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>[],
-  lives: Lives,
-  now: number,
-): { readonly call: string; readonly account: string }[] {
-  return open
-    .map(({ id: call, account, owner, lease_until }) => ({
-      call,
-      account,
-      owner,
-      leaseUntil: Number(lease_until),
-    }))
-    .filter((each) => isAbandoned(each, lives, now))
-}
+// Which processes have served a data directory.
 
 /** Notes that this process serves the data directory. */
 export function register(database: Database, owner: string, now: number): void {
