@@ -8,17 +8,11 @@ import { defaultGroupLimits, type GroupLimits, LogSync, noDisk } from './commits
 import { SpillFile } from './commits/spill.ts'
 import { clockMessage, defaultClockBackMs, type SpillRecord } from './ledger-core.ts'
 import { LongReports } from './long-reports.ts'
-import { SqlAccounts } from './sql/account-store.ts'
-import { SqlBackground, SqlResponses } from './sql/response-store.ts'
-import { SqlDirectory, SqlFinder } from './sql/directory.ts'
-import { SqlIdempotency } from './sql/idempotency.ts'
-import { SqlIdentities } from './sql/identity-store.ts'
-import { SqlItemConversations } from './sql/conversations.ts'
-import { SqlProvisioning } from './sql/records.ts'
+import { SqlDirectory } from './sql/directory.ts'
 import { SqlReports } from './sql/reports.ts'
 import { SqlStatements } from './sql/statements.ts'
 import { SqlRequestReader } from './sql/request-reader.ts'
-import { defaultRetention, DeletedContents, Retention } from './sql/retention.ts'
+import { defaultRetention, Retention } from './sql/retention.ts'
 import { sqlStores } from './sql/stores.ts'
 import { SqlSignatures } from './sql/work.ts'
 import { bookingsOfSqlite } from './sqlite/audit/bookings.ts'
@@ -218,37 +212,23 @@ function storeOver(
 
   const tables = new QueuedTables(database, ledger)
   const retention = new Retention(tables, times, logOf(database))
-  const whenAccountsChange: (() => void)[] = []
-  const accounts = new SqlAccounts(tables, clock, {
-    onRotated: () => ledger.forgetKeys(),
-    onChanged: () => {
-      for (const act of whenAccountsChange) act()
-    },
-  })
-  const here = { clock, owner: serveAs ?? '', isDead }
-  const responses = new SqlResponses(tables, clock)
-  const background = new SqlBackground(tables, here)
-  const itemConversations = new SqlItemConversations(tables, clock)
   const thread = new ReportThread(path)
   const long = serveAs === undefined ? undefined : new LongReports(thread)
   return {
-    ...sqlStores(tables),
-    provisioning: new SqlProvisioning(tables, here, (id) => accounts.forgetAccount(id)),
+    ...sqlStores({
+      tables,
+      clock,
+      owner: serveAs ?? '',
+      isDead,
+      byUpstreamId: callsByUpstreamId,
+      onRotated: () => ledger.forgetKeys(),
+    }),
     ledger,
-    accounts,
-    groups: accounts.groups,
-    identities: new SqlIdentities(tables, (session) => accounts.forget(session)),
     reports: new SqlReports(tables, bookingsOfSqlite),
     statements: new SqlStatements(tables, bookingsOfSqlite, long?.statement),
-    idempotency: new SqlIdempotency(tables, here),
-    responses,
-    background,
-    itemConversations,
-    deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     requestLog,
     requests: new SqlRequestReader(tables, long?.search),
     usage: new Reports(database, long),
-    finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     directory: new SqlDirectory(tables, long?.accounts),
     signatures,
     retention,
@@ -260,8 +240,6 @@ function storeOver(
     }),
     auditBeside: auditingFile(path),
     path,
-    whenAccountsChange: (act) => void whenAccountsChange.push(act),
-    refreshAccounts: () => accounts.refresh(),
     leads: () => true,
     anchor: () => anchors?.write(ledger.head()),
     async close() {

@@ -9,13 +9,8 @@ import { defaultGroupLimits, type GroupLimits } from '../commits/durability.ts'
 import type { SpillFile } from '../commits/spill.ts'
 import { clockMessage, defaultClockBackMs, type SpillRecord } from '../ledger-core.ts'
 import { LongReports, type LongWork } from '../long-reports.ts'
-import { SqlAccounts } from '../sql/account-store.ts'
-import { SqlBackground, SqlResponses } from '../sql/response-store.ts'
-import { pageOf, SqlDirectory, SqlFinder } from '../sql/directory.ts'
-import { SqlIdempotency } from '../sql/idempotency.ts'
-import { SqlIdentities } from '../sql/identity-store.ts'
-import { SqlItemConversations } from '../sql/conversations.ts'
-import { recordAct, SqlProvisioning } from '../sql/records.ts'
+import { pageOf, SqlDirectory } from '../sql/directory.ts'
+import { recordAct } from '../sql/records.ts'
 import { SqlReports } from '../sql/reports.ts'
 import {
   type Bookings,
@@ -27,7 +22,7 @@ import {
   walletsOf,
 } from '../sql/statements.ts'
 import { requestPage, SqlRequestReader } from '../sql/request-reader.ts'
-import { defaultRetention, DeletedContents, Retention } from '../sql/retention.ts'
+import { defaultRetention, Retention } from '../sql/retention.ts'
 import { sqlStores } from '../sql/stores.ts'
 import { SqlUsage, usageCsv, usageReport } from '../sql/usage-reports.ts'
 import { Soon, sql, SqlSignatures, type Tables } from '../sql/work.ts'
@@ -276,19 +271,7 @@ export async function openOnPostgres(
   // A command ends before it has heard anything, and through a pooler nothing is heard.
   const hears = serves && addressOf(server).prepare
   const listener = hears ? listenTo(server, tables, peers) : undefined
-  const here = { clock, owner, isDead: (name: string) => tables.do(() => hasEnded(name)) }
-  const responses = new SqlResponses(tables, clock, sumsTrustedMs)
-  const background = new SqlBackground(tables, here)
-  const itemConversations = new SqlItemConversations(tables, clock)
   const retention = new Retention(tables, options.retention ?? defaultRetention)
-  const whenAccountsChange: (() => void)[] = []
-  const accounts = new SqlAccounts(tables, clock, {
-    // The figures of a key are loaded with those of its line, and replace what memory has of the others.
-    onRotated: () => undefined,
-    onChanged: () => {
-      for (const act of whenAccountsChange) act()
-    },
-  })
   const requestLog = new PostgresRequestLog(tables)
   const { signaturesMs: livesMs } = options.retention ?? defaultRetention
   const soon = new Soon(() => keepSignatures())
@@ -302,12 +285,17 @@ export async function openOnPostgres(
     }
   }
   return {
-    ...sqlStores(tables),
-    provisioning: new SqlProvisioning(tables, here, (id) => accounts.forgetAccount(id)),
+    ...sqlStores({
+      tables,
+      clock,
+      owner,
+      isDead: (name) => tables.do(() => hasEnded(name)),
+      byUpstreamId: callsByUpstreamId,
+      // The figures of a key are loaded with those of its line, and replace what memory has of the others.
+      onRotated: () => undefined,
+      sumsTrustedMs,
+    }),
     ledger,
-    accounts,
-    groups: accounts.groups,
-    identities: new SqlIdentities(tables, (session) => accounts.forget(session)),
     directory: new SqlDirectory(tables, long.accounts),
     requestLog,
     signatures,
@@ -318,17 +306,11 @@ export async function openOnPostgres(
     }),
     reports: new SqlReports(ofReports, bookingsOfPostgres),
     statements: new SqlStatements(tables, bookingsOfPostgres, long.statement),
-    idempotency: new SqlIdempotency(tables, here),
-    responses,
-    background,
-    itemConversations,
-    deletedContents: new DeletedContents(tables, [background, itemConversations, responses]),
     retention,
     limits: new PostgresLimits(tables, owner),
     catalogs: new PostgresCatalogs(tables),
     gateways: new PostgresGateways(tables, owner),
     recentCalls: new PostgresRecentCalls(tables),
-    finder: new SqlFinder({ tables, clock, byUpstreamId: callsByUpstreamId }),
     requests: new SqlRequestReader(tables, long.search),
     usage: new SqlUsage(tables, long),
     leads: peers.leads,
@@ -337,8 +319,6 @@ export async function openOnPostgres(
     path: placeOf(server),
     // What a server has lost is found by the processes that wrote it: the end of its chain is in the memory of each.
     anchor: () => undefined,
-    whenAccountsChange: (act) => void whenAccountsChange.push(act),
-    refreshAccounts: () => accounts.refresh(),
     async close() {
       retention.close()
       try {
