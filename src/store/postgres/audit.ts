@@ -1,11 +1,8 @@
 // The proof of the ledger on PostgreSQL, over all chains, on a connection of its own and as of one moment.
 
-import { findMisplacedPlans, findRepeated } from '../audits.ts'
+import { type Check, checksOfBoth, grantedLots } from '../audits.ts'
 import { dayMs } from '../../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
-import { fundingOf } from '../../credits/pool.ts'
-import { planSource } from '../../payments/subscriptions.ts'
-import { externalProcessorIds } from '../../payments/top-up.ts'
 import { genesis, type HashedFields, hashOf } from '../ledger-rows.ts'
 import { costColumns } from '../sql/usage-figures.ts'
 import type { DatabaseServer } from '../store.ts'
@@ -16,14 +13,6 @@ const deadlineMs = 3_600_000
 /** How many lines of the journal are in memory at once. */
 const linesAtOnce = 10_000
 
-interface Check {
-  readonly name: string
-  /** Gives what is broken, in `broken`; nothing where the invariant holds. */
-  readonly sql: string
-  /** The same of one day (see narrow); left out if it needs no change, null if only the whole journal can answer. */
-  readonly ofDay?: string | null
-}
-
 const pins = `SELECT o.id, o.account, o.funding, o.key, pin.value ->> 0 AS lot, (pin.value ->> 1)::numeric AS amount
   FROM open_call AS o, json_array_elements(o.pins::json) AS pin`
 const budgetsOf = (table: string) =>
@@ -31,43 +20,6 @@ const budgetsOf = (table: string) =>
    FROM ${table} AS one, json_array_elements(one.in_group::json -> 'budgets') AS budget WHERE one.in_group IS NOT NULL`
 const personOf = `(CASE WHEN in_group IS NULL THEN account ELSE in_group::json ->> 'person' END)`
 const figures = ['calls', 'errors', 'input_tokens', 'output_tokens', 'cost', 'charged', 'timed', 'ms']
-
-const overdrawn = (lots: string) => `SELECT 'wallet ' || account || ':' || pool AS broken FROM wallet
-          WHERE posted < 0 OR debt < 0 OR held NOT BETWEEN 0 AND posted
-          UNION ALL SELECT 'lot ' || id FROM (SELECT * FROM ${lots}) AS lots
-          WHERE remaining < 0 OR pinned NOT BETWEEN 0 AND remaining OR expired < 0 OR refunded < 0
-            OR (live = 1) <> (remaining > 0)`
-
-const spendingOrder = fundingOf('app', true).join(',')
-
-/** Lots that were made by the day's transactions. */
-const grantedLots = 'SELECT lot FROM journal WHERE lot IS NOT NULL AND amount > 0'
-
-/** The part of an id before its first colon, and the part after it. */
-const beforeColon = (id: string) => `split_part(${id}, ':', 1)`
-const afterColon = (id: string) => `substr(${id}, strpos(${id}, ':') + 1)`
-
-const payments = (
-  lots: string,
-) => `SELECT 'top-up ' || top_up.id AS broken FROM ${lots} AS lot JOIN top_up ON top_up.lot = lot.id
-          WHERE lot.account <> top_up.account OR lot.granted <> top_up.credit OR lot.pool <> 'purchased'
-            OR lot.source IS DISTINCT FROM 'payment:' || top_up.processor || ':' || top_up.payment_id
-          UNION ALL
-          SELECT 'lot ' || lot.id FROM ${lots} AS lot
-          WHERE (${externalProcessorIds.map((id) => `starts_with(lot.source, 'payment:${id}:')`).join(' OR ')})
-            AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.account = lot.account
-              AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
-              AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
-
-const plans = findMisplacedPlans('lot')
-const lotsOfDay = `(SELECT * FROM lot WHERE id IN (${grantedLots}))`
-
-/** What asked for corrections of one kind: of each its id, its account, what it takes, and the request that its id names. */
-const requestsOf = (kind: string, request: string) => `(
-            SELECT id, account, taken, ${request} AS request FROM correction
-            WHERE kind = 'adjust' AND starts_with(id, '${kind}:')) AS asked`
-const actOf = (what: string, field: string) => `(SELECT subject, after::json ->> '${field}' FROM act
-              WHERE what = '${what}' AND after::json ->> '${field}' IS NOT NULL)`
 
 /** The note of when the acts of operators were first booked in a ledger that has moved here, and before that there are none. */
 export const actsBookedNote = 'acts booked since'
@@ -77,53 +29,25 @@ const actsBookedAt = `coalesce((SELECT at FROM upkeep WHERE name = '${actsBooked
 export const movedNote = 'moved from SQLite'
 const movedAt = `coalesce((SELECT at FROM upkeep WHERE name = '${movedNote}'), -1)`
 
-/** Each adjustment has its note, and what asked for it: the row of a refund, a dispute or a subscription, or an operator's act. */
-const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction ON correction.id = ${afterColon('lot.source')}
-          WHERE starts_with(lot.source, 'adjust:') AND (correction.id IS NULL OR correction.kind <> 'adjust'
-            OR correction.account <> lot.account OR correction.taken NOT IN (0, -lot.granted))
-          UNION ALL
-          SELECT 'adjustment ' || id FROM correction
-          WHERE kind = 'adjust' AND taken < 0 AND NOT EXISTS (SELECT 1 FROM lot WHERE source = 'adjust:' || correction.id)
-          UNION ALL
-          SELECT 'adjustment ' || asked.id FROM ${requestsOf('refund', afterColon('id'))}
-          LEFT JOIN payment_reversal AS failed ON failed.processor = ${beforeColon('request')} AND failed.id = ${afterColon('request')}
-          LEFT JOIN top_up ON top_up.id = failed.top_up
-          WHERE top_up.account IS DISTINCT FROM asked.account OR failed.kind <> 'failed' OR asked.taken NOT IN (0, -failed.credit)
-          UNION ALL
-          SELECT 'adjustment ' || asked.id FROM ${requestsOf('dispute', `left(${afterColon('id')}, -5)`)}
-          LEFT JOIN payment_reversal AS dispute ON dispute.processor = ${beforeColon('request')} AND dispute.id = ${afterColon('request')}
-          LEFT JOIN top_up ON top_up.id = dispute.top_up
-          WHERE top_up.account IS DISTINCT FROM asked.account
-            OR (asked.taken < 0 AND (dispute.kind NOT IN ('won', 'lost') OR asked.taken <> -dispute.held))
-          UNION ALL
-          SELECT 'adjustment ' || asked.id
-          FROM ${requestsOf('subscription', `left(id, CASE WHEN id LIKE '%:taken' THEN -6 ELSE -9 END)`)}
-          LEFT JOIN subscription ON subscription.period = asked.request
-          WHERE subscription.account IS DISTINCT FROM asked.account OR (asked.taken < 0
-            AND (subscription.state <> 'refund_reversed' OR asked.taken IS DISTINCT FROM -subscription.taken_back))
-          UNION ALL
-          SELECT 'adjustment ' || id FROM correction
-          WHERE kind = 'adjust' AND split_part(id, ':', 1) NOT IN ('refund', 'dispute', 'subscription')
-            AND at > ${actsBookedAt} AND (account, id) NOT IN ${actOf('credits.adjust', 'id')}
-          UNION ALL
-          SELECT 'lot ' || id FROM lot
-          WHERE starts_with(source, 'operator:') AND granted_at > ${actsBookedAt}
-            AND (account, id) NOT IN ${actOf('credits.grant', 'lot')}
-          UNION ALL
-          SELECT 'period ' || period FROM subscription
-          WHERE source = '${planSource}' AND starts_with(subscription, 'by-hand-')
-            AND (account, period) NOT IN (
-              SELECT subject, concat('subscription:${planSource}:', after::json ->> 'subscription', ':', after::json ->> 'from')
-              FROM act WHERE what = 'plan.grant')
-          UNION ALL
-          SELECT 'account ' || account FROM (
+const both = checksOfBoth({
+  charges: 'call.settle_chain = journal.chain AND call.settle_tx = journal.tx',
+  settle: 'settle_chain, settle_tx',
+  startsWith: (text, start) => `starts_with(${text}, '${start}')`,
+  position: (text, part) => `strpos(${text}, ${part})`,
+  withoutLast: (text, count) => `left(${text}, -${count})`,
+  beforeColon: (text) => `split_part(${text}, ':', 1)`,
+  json: (column) => `${column}::json`,
+  elementsOf: (column, member) => `json_array_elements(${column}::json -> '${member}')`,
+  actsBookedAt,
+})
+
+/** What adjustments took, by their notes and by the journal. Notes of older versions do not tell the amount. */
+const misnoted = `SELECT 'account ' || account AS broken FROM (
             SELECT account, taken AS amount FROM correction WHERE kind = 'adjust' AND taken > 0
             UNION ALL
             SELECT lot.account, amount FROM journal JOIN lot ON lot.id = journal.lot WHERE journal.kind = 'adjust') AS sums
           GROUP BY account HAVING sum(amount) <> 0
             AND account NOT IN (SELECT account FROM correction WHERE kind = 'adjust' AND taken = 0)`
-
-const repeated = findRepeated('settle_chain, settle_tx')
 
 const misgranted = `(starts_with(source, 'daily:') AND (pool <> 'daily' OR expires_at % ${dayMs} <> 0
               OR source IS DISTINCT FROM 'daily:' || account || ':'
@@ -157,18 +81,8 @@ const checks: readonly Check[] = [
           GROUP BY name HAVING sum(amount) <> 0`,
     ofDay: null,
   },
-  {
-    name: "a wallet's posted and held are the sums over its lots",
-    sql: `SELECT 'wallet ' || account || ':' || pool AS broken FROM (
-            SELECT account, pool, posted, held FROM wallet
-            UNION ALL SELECT account, pool, -remaining, -pinned FROM lot WHERE live = 1) AS sums
-          GROUP BY account, pool HAVING sum(posted) <> 0 OR sum(held) <> 0`,
-  },
-  {
-    name: 'no credit is below zero, and no more is held than there is',
-    sql: overdrawn('lot'),
-    ofDay: overdrawn('lot WHERE live = 1'),
-  },
+  both.sumsOfLots,
+  both.overdrawn,
   {
     name: 'what lots have pinned is what open calls hold',
     sql: `SELECT 'lot ' || lot AS broken FROM (
@@ -188,37 +102,9 @@ const checks: readonly Check[] = [
     sql: `SELECT 'call ' || id AS broken FROM open_call JOIN call USING (id)`,
     ofDay: `SELECT 'call ' || id AS broken FROM open_call JOIN whole_call USING (id)`,
   },
-  {
-    // A refund undoes the expiry of what it takes: the only line but that of its grant that adds to a lot.
-    name: 'per lot: granted = remaining + consumed + expired + refunded',
-    sql: `SELECT 'lot ' || id AS broken FROM (
-            SELECT id, 1 AS known, 0 AS moved, granted, granted - remaining - expired - refunded AS consumed, expired, refunded
-            FROM lot
-            UNION ALL
-            SELECT lot, 0, 1,
-              CASE WHEN amount > 0 AND kind <> 'refund' THEN -amount ELSE 0 END,
-              CASE WHEN kind = 'settle' THEN amount ELSE 0 END,
-              CASE WHEN kind = 'expire' OR (kind = 'refund' AND amount > 0) THEN amount ELSE 0 END,
-              CASE WHEN kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0 THEN amount ELSE 0 END
-            FROM journal WHERE lot IS NOT NULL) AS sums
-          GROUP BY id HAVING sum(known) <> 1 OR sum(moved) = 0 OR sum(granted) <> 0 OR sum(consumed) <> 0
-            OR sum(expired) <> 0 OR sum(refunded) <> 0`,
-    ofDay: null,
-  },
-  {
-    name: 'no lot is consumed after its expiry unless pinned before',
-    sql: `SELECT 'call ' || call.id || ' lot ' || lot.id AS broken FROM journal JOIN lot ON lot.id = journal.lot
-          JOIN call ON settle_chain = chain AND settle_tx = tx
-          WHERE journal.kind = 'settle' AND journal.at > lot.expires_at AND call.opened_at >= lot.expires_at`,
-  },
-  {
-    name: "a call is paid by its own account's pools; an API key's by purchased credit alone",
-    sql: `SELECT 'call ' || call.id AS broken FROM journal JOIN call ON settle_chain = chain AND settle_tx = tx
-          JOIN lot ON lot.id = journal.lot
-          WHERE lot.account <> call.account OR journal.account <> 'wallet:' || call.account || ':' || lot.pool
-            OR NOT lot.pool = ANY (string_to_array(call.funding, ','))
-            OR (call.key IS NOT NULL AND lot.pool <> 'purchased')`,
-  },
+  both.parts,
+  both.expiry,
+  both.pools,
   {
     name: 'a call ends once: settled with one transaction of its cost, or voided with none',
     sql: `SELECT 'call ' || id AS broken FROM call LEFT JOIN (
@@ -282,40 +168,16 @@ const checks: readonly Check[] = [
           HAVING ${[...figures, 'of_days'].map((name) => `sum(${name}) <> 0`).join(' OR ')}`,
     ofDay: null,
   },
-  {
-    name: 'a call may spend pools in the order of spending alone',
-    sql: `SELECT 'call ' || id AS broken FROM (
-            SELECT id, funding FROM open_call UNION ALL SELECT id, funding FROM call
-            WHERE funding NOT IN ('purchased', '${spendingOrder}')) AS calls
-          WHERE ',${spendingOrder},' NOT LIKE '%,' || replace(funding, ',', ',%') || ',%'`,
-  },
-  {
-    name: 'a call of a group names it, its person, and no budget twice',
-    sql: `SELECT 'call ' || id AS broken FROM (
-            SELECT id, key, in_group FROM call WHERE in_group IS NOT NULL
-            UNION ALL SELECT id, key, in_group FROM open_call WHERE in_group IS NOT NULL) AS calls
-          WHERE key IS NULL OR in_group::json ->> 'group' IS NULL OR in_group::json ->> 'person' IS NULL
-            OR (SELECT count(*) <> count(DISTINCT value ->> 0) FROM json_array_elements(in_group::json -> 'budgets'))`,
-  },
+  both.order,
+  both.groups,
   {
     name: 'one Idempotency-Key is one call of its account',
     sql: `SELECT 'key ' || idempotency.key AS broken FROM idempotency JOIN call ON call.id = idempotency.call
           WHERE ${personOf.replaceAll(/in_group|account/g, 'call.$&')} IS DISTINCT FROM idempotency.account`,
   },
-  {
-    name: 'one payment is one credit',
-    sql: `${payments('lot')}
-          UNION ALL
-          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lot WHERE lot.id = top_up.lot)
-          UNION ALL ${plans.payments} UNION ALL ${plans.lots}`,
-    ofDay: `${payments(lotsOfDay)} UNION ALL ${findMisplacedPlans(lotsOfDay).lots}`,
-  },
-  {
-    name: 'every adjustment and grant of an operator is noted, and was asked for',
-    sql: unasked,
-    ofDay: null,
-  },
-  { name: 'every id, source and Idempotency-Key is used once', sql: repeated, ofDay: null },
+  both.payments,
+  { ...both.adjustments, sql: `${both.adjustments.sql} UNION ALL ${misnoted}` },
+  both.repeated,
   {
     // Every refund has its row, which keeps it from being booked twice, and every row its transactions.
     name: 'every refund is noted under its id',

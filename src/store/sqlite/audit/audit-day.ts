@@ -28,8 +28,8 @@ export function auditDay(path: string, day: number): DayAudit {
     const span = transactionsOf(database, day)
     narrow(database, day, span)
     const { journal, entries, broken } = chainOfDay(database, span)
-    const found = checks.flatMap(({ name, sql, ofDay }) =>
-      ofDay === null ? [] : [result(name, firstBroken(database, ofDay === 'same' ? sql : ofDay))],
+    const found = checks.flatMap(({ name, sql, ofDay = sql }) =>
+      ofDay === null ? [] : [result(name, firstBroken(database, ofDay))],
     )
     const all = [result('the hash chain verifies', broken), ...found]
     return {

@@ -1,13 +1,10 @@
 // Audits the ledger from its file alone: checks every invariant with a query and recomputes every hash. Reads a
 // snapshot on a connection of its own, so it works beside a running server. audit-day.ts audits one day.
 
-import { findMisplacedPlans, findRepeated } from '../../audits.ts'
+import { type Check, checksOfBoth, grantedLots } from '../../audits.ts'
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
-import { fundingOf } from '../../../credits/pool.ts'
 import { loanPrefix } from '../../../credits/wallet.ts'
-import { planSource } from '../../../payments/subscriptions.ts'
-import { externalProcessorIds } from '../../../payments/top-up.ts'
 import {
   type Anchor,
   anchorsBeside,
@@ -19,32 +16,15 @@ import {
 import { genesis, hashOf } from '../../ledger-rows.ts'
 import type { Row } from '../../schema.ts'
 
-/** A query for violations: the first row names one in the column `broken`. */
-interface Check {
-  readonly name: string
-  readonly sql: string
-  /**
-   * The query for one day, where `journal`, `call` and `key_spend` contain that day's rows and `main.journal`
-   * everything; `same` if it needs no change, null if only the whole journal can answer.
-   */
-  readonly ofDay: 'same' | string | null
-}
-
 /** Sums the two halves separately: SQLite's SUM throws beyond 2^63, which a forged file could cause. */
 const halves = (column: string) => `sum(${column} >> 32) AS hi, sum(${column} & 4294967295) AS lo`
 const whole = (hi: string, lo: string) => `(${hi} + (${lo} >> 32)) AS hi, (${lo} & 4294967295) AS lo`
 
-/** The next four checks differ between the whole journal and one day. `before`: the preceding transaction. */
+/** The next three checks differ between the whole journal and one day. `before`: the preceding transaction. */
 const numbering = (before: string) => `SELECT 'transaction ' || tx || ' leg ' || leg AS broken FROM
             (SELECT tx, leg, lag(tx, 1, ${before}) OVER win AS before, lag(leg, 1, -1) OVER win AS leg_before
              FROM journal WINDOW win AS (ORDER BY tx, leg))
           WHERE NOT ((tx = before AND leg = leg_before + 1) OR (tx = before + 1 AND leg = 0))`
-
-const overdrawn = (lots: string) => `SELECT 'wallet ' || account || ':' || pool AS broken FROM wallet
-          WHERE posted < 0 OR debt < 0 OR held NOT BETWEEN 0 AND posted
-          UNION ALL
-          SELECT 'lot ' || id FROM (SELECT * FROM ${lots})
-          WHERE remaining < 0 OR pinned NOT BETWEEN 0 AND remaining OR expired < 0 OR refunded < 0 OR live <> (remaining > 0)`
 
 const pins = (pinnedLots: string) => `WITH pins AS (
             SELECT open_call.id AS call, json_extract(pin.value, '$[0]') AS lot, json_extract(pin.value, '$[1]') AS amount
@@ -88,84 +68,23 @@ const misgranted = `(source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 
               OR source <> 'daily:' || account || ':' || strftime('%Y-%m-%d', expires_at / 1000 - 1, 'unixepoch')))
             OR (source GLOB 'welcome:*' AND source <> 'welcome:' || account)`
 
-/** Lots created by the day's transactions. */
-const grantedLots = `SELECT lot FROM journal WHERE lot IS NOT NULL AND amount > 0`
-
-/** The part of an id before its first colon, and the part after it. */
-const beforeColon = (id: string) => `substr(${id}, 1, instr(${id}, ':') - 1)`
-const afterColon = (id: string) => `substr(${id}, instr(${id}, ':') + 1)`
-
-/**
- * A top-up and the lot of its credit match, and no payment has a second lot. The plus keeps SQLite from reading all
- * top-ups of the account for each of its lots.
- */
-const misPaid = `lot.account <> top_up.account OR lot.granted <> top_up.credit OR lot.pool <> 'purchased'
-            OR lot.source <> 'payment:' || top_up.processor || ':' || top_up.payment_id`
-const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM ${lots} AS lot
-          JOIN top_up ON top_up.lot = lot.id WHERE ${misPaid}
-          UNION ALL
-          SELECT 'lot ' || lot.id FROM ${lots} AS lot
-          WHERE (${externalProcessorIds.map((id) => `lot.source GLOB 'payment:${id}:*'`).join(' OR ')})
-            AND NOT EXISTS (SELECT 1 FROM top_up WHERE +top_up.account = lot.account
-              AND top_up.processor = ${beforeColon(afterColon('lot.source'))}
-              AND top_up.payment_id = ${afterColon(afterColon('lot.source'))})`
-
-const plans = findMisplacedPlans('lot')
-const lotsOfDay = `(SELECT * FROM lot WHERE id IN (${grantedLots}))`
-
 /** The schema since which what operators grant and adjust is in the log of acts as soon as it is in the ledger. */
 export const actsBooked = '0020_failed_refunds'
 
-/**
- * Each adjustment has its note, and what asked for it: the row of a refund, a dispute or a subscription, or the act of an
- * operator. Notes of older versions do not tell the amount, and their acts were logged after the fact.
- */
-const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction ON correction.id = ${afterColon('lot.source')}
-          WHERE lot.source GLOB 'adjust:*' AND (correction.id IS NULL OR correction.kind <> 'adjust'
-            OR correction.account <> lot.account OR correction.taken NOT IN (0, -lot.granted))
-          UNION ALL
-          SELECT 'adjustment ' || id FROM correction
-          WHERE kind = 'adjust' AND taken < 0 AND NOT EXISTS (SELECT 1 FROM lot WHERE source = 'adjust:' || correction.id)
-          UNION ALL
-          SELECT 'adjustment ' || asked.id FROM (
-            SELECT id, account, taken, ${afterColon('id')} AS request FROM correction WHERE kind = 'adjust' AND id GLOB 'refund:*') AS asked
-          LEFT JOIN payment_reversal AS failed ON failed.processor = ${beforeColon('request')} AND failed.id = ${afterColon('request')}
-          LEFT JOIN top_up ON top_up.id = failed.top_up
-          WHERE top_up.account IS NOT asked.account OR failed.kind <> 'failed' OR asked.taken NOT IN (0, -failed.credit)
-          UNION ALL
-          SELECT 'adjustment ' || asked.id FROM (
-            SELECT id, account, taken, substr(${afterColon('id')}, 1, length(${afterColon('id')}) - 5) AS request
-            FROM correction WHERE kind = 'adjust' AND id GLOB 'dispute:*') AS asked
-          LEFT JOIN payment_reversal AS dispute ON dispute.processor = ${beforeColon('request')} AND dispute.id = ${afterColon('request')}
-          LEFT JOIN top_up ON top_up.id = dispute.top_up
-          WHERE top_up.account IS NOT asked.account
-            OR (asked.taken < 0 AND (dispute.kind NOT IN ('won', 'lost') OR asked.taken <> -dispute.held))
-          UNION ALL
-          SELECT 'adjustment ' || asked.id FROM (
-            SELECT id, account, taken, substr(id, 1, length(id) - iif(id GLOB '*:taken', 6, 9)) AS request
-            FROM correction WHERE kind = 'adjust' AND id GLOB 'subscription:*') AS asked
-          LEFT JOIN subscription ON subscription.period = asked.request
-          WHERE subscription.account IS NOT asked.account
-            OR (asked.taken < 0 AND (subscription.state <> 'refund_reversed' OR asked.taken IS NOT -subscription.taken_back))
-          UNION ALL
-          SELECT 'adjustment ' || id FROM correction
-          WHERE kind = 'adjust' AND NOT (id GLOB 'refund:*' OR id GLOB 'dispute:*' OR id GLOB 'subscription:*')
-            AND at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
-            AND (account, id) NOT IN (SELECT subject, json_extract(after, '$.id') FROM act
-              WHERE what = 'credits.adjust' AND json_extract(after, '$.id') IS NOT NULL)
-          UNION ALL
-          SELECT 'lot ' || id FROM lot
-          WHERE source GLOB 'operator:*' AND granted_at > (SELECT applied_at FROM migration WHERE name = '${actsBooked}')
-            AND (account, id) NOT IN (SELECT subject, json_extract(after, '$.lot') FROM act
-              WHERE what = 'credits.grant' AND json_extract(after, '$.lot') IS NOT NULL)
-          UNION ALL
-          SELECT 'period ' || period FROM subscription
-          WHERE source = '${planSource}' AND subscription GLOB 'by-hand-*'
-            AND (account, period) NOT IN (
-              SELECT subject, 'subscription:${planSource}:' || (after ->> '$.subscription') || ':' || (after ->> '$.from')
-              FROM act WHERE what = 'plan.grant' AND after ->> '$.subscription' IS NOT NULL AND after ->> '$.from' IS NOT NULL)
-          UNION ALL
-          SELECT 'account ' || account FROM (
+const both = checksOfBoth({
+  charges: 'call.settle_tx = journal.tx',
+  settle: 'settle_tx',
+  startsWith: (text, start) => `${text} GLOB '${start}*'`,
+  position: (text, part) => `instr(${text}, ${part})`,
+  withoutLast: (text, count) => `substr(${text}, 1, length(${text}) - ${count})`,
+  beforeColon: (text) => `substr(${text}, 1, instr(${text}, ':') - 1)`,
+  json: (column) => column,
+  elementsOf: (column, member) => `json_each(${column}, '$.${member}')`,
+  actsBookedAt: `(SELECT applied_at FROM migration WHERE name = '${actsBooked}')`,
+})
+
+/** What adjustments took, by their notes and by the journal. Notes of older versions do not tell the amount. */
+const misnoted = `SELECT 'account ' || account AS broken FROM (
             SELECT account, ${whole('sum(hi)', 'sum(lo)')} FROM (
               SELECT account, taken >> 32 AS hi, taken & 4294967295 AS lo FROM correction WHERE kind = 'adjust' AND taken > 0
               UNION ALL
@@ -174,10 +93,6 @@ const unasked = `SELECT 'lot ' || lot.id AS broken FROM lot LEFT JOIN correction
             ) GROUP BY account)
           WHERE (hi <> 0 OR lo <> 0)
             AND account NOT IN (SELECT account FROM correction WHERE kind = 'adjust' AND taken = 0)`
-
-const repeated = findRepeated('settle_tx')
-
-const spendingOrder = fundingOf('app', true).join(',')
 
 /** Who made a call: with a key of a group, another may have paid. */
 const personOf = "iif(call.in_group IS NULL, call.account, call.in_group ->> '$.person')"
@@ -188,7 +103,6 @@ export const checks: readonly Check[] = [
     sql: `SELECT 'transaction ' || tx AS broken FROM
             (SELECT tx, ${whole('hi', 'lo')} FROM (SELECT tx, ${halves('amount')} FROM journal GROUP BY tx))
           WHERE hi <> 0 OR lo <> 0 ORDER BY tx`,
-    ofDay: 'same',
   },
   {
     name: 'transactions and legs are numbered without gaps',
@@ -208,22 +122,8 @@ export const checks: readonly Check[] = [
           WHERE hi <> 0 OR lo <> 0 ORDER BY name`,
     ofDay: null,
   },
-  {
-    name: "a wallet's posted and held are the sums over its lots",
-    sql: `SELECT 'wallet ' || account || ':' || pool AS broken FROM (
-            SELECT account, pool, sum(posted) AS posted, sum(held) AS held FROM (
-              SELECT account, pool, posted, held FROM wallet
-              UNION ALL SELECT account, pool, -remaining, -pinned FROM lot WHERE live = 1
-            ) GROUP BY account, pool)
-          WHERE posted <> 0 OR held <> 0`,
-    ofDay: 'same',
-  },
-  {
-    // The tables forbid it too, but on a connection that only reads, quick_check leaves their constraints out.
-    name: 'no credit is below zero, and no more is held than there is',
-    sql: overdrawn('lot'),
-    ofDay: overdrawn('lot WHERE live = 1'),
-  },
+  both.sumsOfLots,
+  both.overdrawn,
   {
     name: 'what lots have pinned is what open calls hold',
     sql: pins('lot WHERE pinned <> 0'),
@@ -237,57 +137,15 @@ export const checks: readonly Check[] = [
           WHERE lot.id IS NULL OR lot.account <> open_call.account
             OR instr(',' || open_call.funding || ',', ',' || lot.pool || ',') = 0
             OR (open_call.key IS NOT NULL AND lot.pool <> 'purchased')`,
-    ofDay: 'same',
   },
   {
     name: 'a call is open or has ended, never both',
     sql: `SELECT 'call ' || ended.id AS broken FROM open_call CROSS JOIN main.call AS ended ON ended.id = open_call.id`,
-    ofDay: 'same',
   },
-  {
-    // A refund undoes the expiry of what it takes: the only line but that of its grant that adds to a lot.
-    name: 'per lot: granted = remaining + consumed + expired + refunded',
-    sql: `SELECT 'lot ' || id AS broken FROM (
-            SELECT id, sum(known) AS known, sum(moved) AS moved, sum(granted) AS granted,
-              sum(consumed) AS consumed, sum(expired) AS expired, sum(refunded) AS refunded
-            FROM (
-              SELECT id, 1 AS known, 0 AS moved, granted, granted - remaining - expired - refunded AS consumed, expired, refunded
-              FROM lot
-              UNION ALL
-              SELECT lot, 0, 1,
-                iif(amount > 0 AND kind <> 'refund', -amount, 0),
-                iif(kind = 'settle', amount, 0),
-                iif(kind = 'expire' OR (kind = 'refund' AND amount > 0), amount, 0),
-                iif(kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0, amount, 0)
-              FROM journal WHERE lot IS NOT NULL
-            ) GROUP BY id)
-          WHERE known <> 1 OR moved = 0 OR granted <> 0 OR consumed <> 0 OR expired <> 0 OR refunded <> 0`,
-    ofDay: null,
-  },
-  {
-    name: 'no lot is consumed after its expiry unless pinned before',
-    sql: `SELECT 'call ' || call.id || ' lot ' || lot.id AS broken FROM journal
-          JOIN lot ON lot.id = journal.lot JOIN call ON call.settle_tx = journal.tx
-          WHERE journal.kind = 'settle' AND journal.at > lot.expires_at AND call.opened_at >= lot.expires_at`,
-    ofDay: 'same',
-  },
-  {
-    name: "a call is paid by its own account's pools; an API key's by purchased credit alone",
-    sql: `SELECT 'call ' || call.id AS broken FROM journal JOIN call ON call.settle_tx = journal.tx
-          JOIN lot ON lot.id = journal.lot
-          WHERE lot.account <> call.account OR journal.account <> 'wallet:' || call.account || ':' || lot.pool
-            OR instr(',' || call.funding || ',', ',' || lot.pool || ',') = 0
-            OR (call.key IS NOT NULL AND lot.pool <> 'purchased')`,
-    ofDay: 'same',
-  },
-  {
-    name: 'a call may spend pools in the order of spending alone',
-    sql: `SELECT 'call ' || id AS broken FROM (
-            SELECT id, funding FROM open_call UNION ALL SELECT id, funding FROM call
-            WHERE funding NOT IN ('purchased', '${spendingOrder}'))
-          WHERE ',${spendingOrder},' NOT LIKE '%,' || replace(funding, ',', ',%') || ',%'`,
-    ofDay: 'same',
-  },
+  both.parts,
+  both.expiry,
+  both.pools,
+  both.order,
   {
     name: 'a call ends once: settled with one transaction of its cost, or voided with none',
     sql: `SELECT 'call ' || id AS broken FROM call LEFT JOIN (
@@ -300,7 +158,6 @@ export const checks: readonly Check[] = [
           UNION ALL
           SELECT 'transaction ' || tx FROM journal WHERE kind = 'settle' AND leg = 0
             AND tx NOT IN (SELECT settle_tx FROM call WHERE settle_tx IS NOT NULL)`,
-    ofDay: 'same',
   },
   {
     name: "a key's spending is the sum of its calls",
@@ -321,15 +178,7 @@ export const checks: readonly Check[] = [
           WHERE hi <> 0 OR lo <> 0`,
     ofDay: null,
   },
-  {
-    name: 'a call of a group names it, its person, and no budget twice',
-    sql: `SELECT 'call ' || id AS broken FROM (
-            SELECT id, key, in_group FROM call WHERE in_group IS NOT NULL
-            UNION ALL SELECT id, key, in_group FROM open_call WHERE in_group IS NOT NULL)
-          WHERE key IS NULL OR in_group ->> '$.group' IS NULL OR in_group ->> '$.person' IS NULL
-            OR (SELECT count(*) <> count(DISTINCT value ->> 0) FROM json_each(in_group, '$.budgets'))`,
-    ofDay: 'same',
-  },
+  both.groups,
   {
     name: 'one Idempotency-Key is one call of its account',
     sql: `SELECT 'key ' || idempotency.key AS broken FROM idempotency JOIN call ON call.id = idempotency.call
@@ -337,20 +186,9 @@ export const checks: readonly Check[] = [
     ofDay: `SELECT 'key ' || idempotency.key AS broken FROM call CROSS JOIN idempotency ON idempotency.call = call.id
           WHERE ${personOf} <> idempotency.account`,
   },
-  {
-    name: 'one payment is one credit',
-    sql: `${payments('lot')}
-          UNION ALL
-          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)
-          UNION ALL ${plans.payments} UNION ALL ${plans.lots}`,
-    ofDay: `${payments(lotsOfDay)} UNION ALL ${findMisplacedPlans(lotsOfDay).lots}`,
-  },
-  {
-    name: 'every adjustment and grant of an operator is noted, and was asked for',
-    sql: unasked,
-    ofDay: null,
-  },
-  { name: 'every id, source and Idempotency-Key is used once', sql: repeated, ofDay: null },
+  both.payments,
+  { ...both.adjustments, sql: `${both.adjustments.sql} UNION ALL ${misnoted}` },
+  both.repeated,
   { name: 'every refund is noted under its id', sql: unnotedRefunds, ofDay: null },
   {
     name: 'a payment is refunded by what its refunds and lost disputes say',
