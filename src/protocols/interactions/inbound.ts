@@ -467,6 +467,18 @@ function frameOf(event: JsonObject): Frame {
   return { event: String(event['event_type']), data: JSON.stringify(event) }
 }
 
+function startOf(index: number, step: JsonObject): JsonObject {
+  return { event_type: 'step.start', index, step }
+}
+
+function changeOf(index: number, delta: JsonObject): JsonObject {
+  return { event_type: 'step.delta', index, delta }
+}
+
+function stopOf(index: number): JsonObject {
+  return { event_type: 'step.stop', index }
+}
+
 /** What items with a stream of their own begin as. */
 const begunSteps: Readonly<Record<string, JsonObject>> = {
   message: { type: 'model_output' },
@@ -483,8 +495,7 @@ class InteractionEvents {
     const { type, response, output_index: place, item, delta } = event
     const whole = isObject(response) ? response : {}
     const index = this.#steps.get(place)
-    const change = (made: JsonObject): JsonObject[] =>
-      index === undefined ? [] : [{ event_type: 'step.delta', index, delta: made }]
+    const change = (made: JsonObject): JsonObject[] => (index === undefined ? [] : [changeOf(index, made)])
     switch (type) {
       case 'response.created':
         return [{ event_type: 'interaction.created', interaction: headOf(whole) }]
@@ -533,7 +544,7 @@ class InteractionEvents {
     const begun = item['type'] === 'function_call' ? calls : entryOf(begunSteps, String(item['type']))
     if (begun === undefined) return []
     this.#steps.set(place, this.#count)
-    return [{ event_type: 'step.start', index: this.#count++, step: begun }]
+    return [startOf(this.#count++, begun)]
   }
 
   #end(place: Json | undefined, item: JsonObject): JsonObject[] {
@@ -541,17 +552,12 @@ class InteractionEvents {
     if (index === undefined)
       return stepsOf(item).flatMap((whole): JsonObject[] => {
         const at = this.#count++
-        return [
-          { event_type: 'step.start', index: at, step: whole },
-          { event_type: 'step.stop', index: at },
-        ]
+        return [startOf(at, whole), stopOf(at)]
       })
     const { encrypted_content: signature } = item
-    const signed: JsonObject[] =
-      typeof signature === 'string'
-        ? [{ event_type: 'step.delta', index, delta: { type: 'thought_signature', signature } }]
-        : []
-    return [...signed, { event_type: 'step.stop', index }]
+    const signed =
+      typeof signature === 'string' ? [changeOf(index, { type: 'thought_signature', signature })] : []
+    return [...signed, stopOf(index)]
   }
 }
 
@@ -600,7 +606,7 @@ export function framesOf(response: JsonObject): readonly Frame[] {
     { event_type: 'interaction.created', interaction: { ...head, status: 'in_progress' } },
     ...objectsIn(steps).flatMap((whole, index): JsonObject[] => [
       ...eventsOfStep(whole, index),
-      { event_type: 'step.stop', index },
+      stopOf(index),
     ]),
     { event_type: 'interaction.completed', interaction: head },
   ]
@@ -608,8 +614,8 @@ export function framesOf(response: JsonObject): readonly Frame[] {
 }
 
 function eventsOfStep(whole: JsonObject, index: number): JsonObject[] {
-  const start = (begun: JsonObject): JsonObject => ({ event_type: 'step.start', index, step: begun })
-  const change = (delta: JsonObject): JsonObject => ({ event_type: 'step.delta', index, delta })
+  const start = (begun: JsonObject) => startOf(index, begun)
+  const change = (delta: JsonObject) => changeOf(index, delta)
   switch (whole['type']) {
     case 'model_output':
       return [start({ type: 'model_output' }), ...objectsIn(whole['content']).map(change)]

@@ -18,7 +18,7 @@ import type {
   ToolCall,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { isJson, isObject, parseJson, stringIn } from '../lenient.ts'
+import { isJson, isObject, parseJson, present, stringIn } from '../lenient.ts'
 import type { AskedCall } from '../request/gateway-tools.ts'
 
 export function wireAnnotation(annotation: Annotation): JsonObject {
@@ -30,13 +30,8 @@ export function wireImage(image: { readonly mediaType: string; readonly data: st
   return { type: 'image_url', image_url: { url: `data:${image.mediaType};base64,${image.data}` } }
 }
 
-export function wireAudio(audio: AudioDelta): JsonObject {
-  return {
-    ...(audio.id === undefined ? {} : { id: audio.id }),
-    ...(audio.data === undefined ? {} : { data: audio.data }),
-    ...(audio.transcript === undefined ? {} : { transcript: audio.transcript }),
-    ...(audio.expiresAt === undefined ? {} : { expires_at: audio.expiresAt }),
-  }
+export function wireAudio({ id, data, transcript, expiresAt: expires_at }: AudioDelta): JsonObject {
+  return present<JsonObject>({ id, data, transcript, expires_at })
 }
 
 /** Log probabilities; an empty list is null, as OpenAI writes it. */

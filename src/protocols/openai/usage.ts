@@ -71,12 +71,7 @@ export function costDetails(
   written: 'completions' | 'output',
 ): JsonObject {
   return {
-    input: lines.input,
-    cache_read: lines.cache_read,
-    cache_write: lines.cache_write,
-    output: lines.output,
-    reasoning: lines.reasoning,
-    tools: lines.tools,
+    ...lines,
     total: cost,
     // Only a key of the client's own has a bill of its own.
     upstream_inference_cost: null,

@@ -469,7 +469,7 @@ function usageOf(wire: MessagesUsage): Usage {
 function spentOf(wire: MessagesUsage): Buckets {
   const top = bucketsOf(wire)
   const rounds = (wire.iterations ?? []).map(bucketsOf)
-  const summed = rounds.reduce(add, emptyBuckets)
+  const summed = rounds.reduce(add, bucketsOf({}))
   const spent = total(summed) >= total(top) && rounds.length > 0 ? summed : top
   return { ...spent, thinking: Math.min(spent.completion, Math.max(summed.thinking, top.thinking)) }
 }
@@ -485,15 +485,6 @@ interface Buckets {
   readonly cacheWrite1h: number
   readonly completion: number
   readonly thinking: number
-}
-
-const emptyBuckets: Buckets = {
-  input: 0,
-  cacheRead: 0,
-  cacheWrite5m: 0,
-  cacheWrite1h: 0,
-  completion: 0,
-  thinking: 0,
 }
 
 function bucketsOf(wire: WireCounters): Buckets {

@@ -5,7 +5,18 @@ import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/re
 import { errorEvent, fault } from '../../faults.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { TextRuns } from '../../framing/text-template.ts'
-import { isObject, Malformed, nonEmpty, objectsIn, parseJson, type Spoken, stringIn } from '../../lenient.ts'
+import {
+  isObject,
+  Malformed,
+  nonEmpty,
+  number,
+  objectsIn,
+  parseJson,
+  present,
+  type Spoken,
+  stringIn,
+  text,
+} from '../../lenient.ts'
 import { mintedId } from '../../names.ts'
 import {
   callsAreWhole,
@@ -432,12 +443,12 @@ class Taking {
 
   audio(audio: Json | undefined): void {
     if (!isObject(audio)) return
-    const delta: AudioDelta = {
-      ...(typeof audio.id === 'string' ? { id: audio.id } : {}),
-      ...(typeof audio.data === 'string' ? { data: audio.data } : {}),
-      ...(typeof audio.transcript === 'string' ? { transcript: audio.transcript } : {}),
-      ...(typeof audio.expires_at === 'number' ? { expiresAt: audio.expires_at } : {}),
-    }
+    const delta = present<AudioDelta>({
+      id: text(audio.id),
+      data: text(audio.data),
+      transcript: text(audio.transcript),
+      expiresAt: number(audio.expires_at),
+    })
     if (Object.keys(delta).length > 0)
       this.events.push({ kind: 'audio-delta', choice: this.#choice, audio: delta })
   }
