@@ -124,7 +124,7 @@ export function checksOfBoth(of: AuditSql) {
               CASE WHEN amount > 0 AND kind <> 'refund' THEN -amount ELSE 0 END,
               CASE WHEN kind = 'settle' THEN amount ELSE 0 END,
               CASE WHEN kind = 'expire' OR (kind = 'refund' AND amount > 0) THEN amount ELSE 0 END,
-              CASE WHEN kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0 THEN amount ELSE 0 END
+              CASE WHEN kind NOT IN ('settle', 'expire') AND amount < 0 THEN amount ELSE 0 END
             FROM journal WHERE lot IS NOT NULL) AS sums
           GROUP BY id HAVING sum(known) <> 1 OR sum(moved) = 0 OR sum(granted) <> 0 OR sum(consumed) <> 0
             OR sum(expired) <> 0 OR sum(refunded) <> 0`,
