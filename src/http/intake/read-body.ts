@@ -282,24 +282,33 @@ export interface ReadBody {
   readonly bytes: number
 }
 
+interface CallRequest {
+  readonly request: Request
+  readonly requestId: string
+  caller(): Caller | Promise<Caller>
+}
+
 /**
- * As `readJson`, for a request that becomes a call: a large body waits for a permit before it is parsed, and others wait
- * until it leaves `largeBodies`. Nobody waits while a body arrives: until it is parsed, it is bytes.
+ * Reads a request that becomes a call: refuses it by its headers, identifies its caller, and then reads its body as
+ * `readJson` does. A large body waits for a permit before it is parsed, and others wait until it leaves `largeBodies`.
+ * Nobody waits while a body arrives: until it is parsed, it is bytes.
  */
 export async function readCall(
   parts: Intake,
-  request: Request,
-  requestId: string,
-  { account }: Pick<Caller, 'account'>,
+  asked: CallRequest,
   maxCommas = conversationCommas,
-): Promise<ReadBody> {
+): Promise<ReadBody & { readonly caller: Caller }> {
+  const { request, requestId } = asked
+  refuseByHeaders(request.headers, parts.body)
+  const caller = await asked.caller()
+  const { account } = caller
   const bytes = await bodyBytes(request, parts.body)
   if (bytes.length >= largeBytes) {
     const permit = parts.largeBodies.permit(requestId, account.id, bytes.length)
     if (permit) await whileOpen(parts, request, () => permit)
   }
   const sent = { prefixes: parts.prefixes, name: `${account.id} ${pathOf(request.url)}` }
-  return { json: await parseBody(parts, bytes, maxCommas, sent), bytes: bytes.length }
+  return { caller, json: await parseBody(parts, bytes, maxCommas, sent), bytes: bytes.length }
 }
 
 /** What of an address says how a body is read, without looking at all of it. */

@@ -11,7 +11,7 @@ import {
   type Route,
   type RouteCall,
 } from '../route.ts'
-import { closedWhenIdle, readCall, refuseByHeaders, tagsHeader } from '../intake/read-body.ts'
+import { closedWhenIdle, readCall, tagsHeader } from '../intake/read-body.ts'
 import type { Site } from '../intake/caller.ts'
 import type { HttpParts } from '../parts.ts'
 import { getCredits } from '../v1/account.ts'
@@ -38,9 +38,7 @@ export const callMcp: Route = {
 async function serve(parts: HttpParts, call: RouteCall): Promise<Response> {
   const { request, requestId } = call
   refuseForeignPage(parts, request)
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json } = await readCall(parts, request, requestId, caller)
+  const { caller, json } = await readCall(parts, call)
   // A tool that asks a model is a request of its own, which must not wait for this one.
   parts.largeBodies.leave(requestId)
   parts.keepOpen(request)

@@ -10,24 +10,23 @@ import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/openai
 import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 import { embeddingAddresses } from '../../protocols/openai-chat/inbound/read.ts'
 import { inbound as textCompletions } from '../../protocols/openai-completions/inbound.ts'
-import type { Inbound, InboundRequest } from '../../protocols/protocol.ts'
+import type { InboundRequest } from '../../protocols/protocol.ts'
 import type { Refuse, Route, RouteCall } from '../route.ts'
 import {
   kindOfCaller,
   type PaidRun,
-  parsedBody,
   refuseDropped,
-  serveChat,
+  serveBody,
   servePaid,
   withTags,
 } from '../intake/paid/serve-paid.ts'
-import { queryOf, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
+import { queryOf, type ReadBody, readCall, readPermit } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 
 export const createChatCompletion: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/chat/completions',
-  handle: (parts, call) => serve(parts, call, chat),
+  handle: (parts, call) => serveBody(parts, call, chat),
   operation: async () => (await import('./chat-documentation.ts')).chat,
 }
 
@@ -35,19 +34,8 @@ export const createChatCompletion: Route<ServingParts> = {
 export const createCompletion: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/completions',
-  handle: (parts, call) => serve(parts, call, textCompletions),
+  handle: (parts, call) => serveBody(parts, call, textCompletions),
   operation: async () => (await import('./chat-documentation.ts')).completion,
-}
-
-async function serve(parts: ServingParts, call: RouteCall, inbound: Inbound): Promise<Response> {
-  const arrivedAt = performance.now()
-  const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json, bytes } = await readCall(parts, request, requestId, caller)
-  const asked = await parsedBody(parts, inbound, json)
-  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
-  return serveChat(parts, { request, caller, json, requestId, call: incoming })
 }
 
 // POST /v1/embeddings
@@ -78,10 +66,8 @@ export async function serveEmbedding(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
   // Texts may come as the tokens they are.
-  const { json: sent } = await readCall(parts, request, requestId, caller, Number.POSITIVE_INFINITY)
+  const { caller, json: sent } = await readCall(parts, call, Number.POSITIVE_INFINITY)
   const json = await parts.scheduler.run(() => protocol.asked(sent))
   const { addresses, warnings } = await parts.scheduler.run(() =>
     checkAddresses(json, embeddingAddresses, parts.addressRules),
@@ -136,10 +122,8 @@ export const estimateCall: Route<ServingParts> = {
 }
 
 async function answer(parts: ServingParts, call: RouteCall): Promise<Response> {
-  const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json, bytes } = await readCall(parts, request, requestId, caller)
+  const { requestId } = call
+  const { caller, json, bytes } = await readCall(parts, call)
   // It costs nothing and takes as long to measure as a call: it counts as a request of its caller.
   await parts.limiter.enter(caller, requestId, kindOfCaller(caller))
   try {

@@ -5,7 +5,7 @@ import { checkAddresses } from '../../chat/upstream/lower.ts'
 import { decision, decisionRequest, parseDecision } from '../../protocols/decisions/decisions.ts'
 import { addresses as places } from '../../protocols/openai-responses/inbound/read.ts'
 import { type PaidRun, refuseDropped, servePaid, withTags } from '../intake/paid/serve-paid.ts'
-import { readCall, refuseByHeaders } from '../intake/read-body.ts'
+import { readCall } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 import type { RouteCall } from '../route.ts'
 import { callHeaders, json, ofPaidChat, type Operation, schemaOf } from '../docs/operation.ts'
@@ -14,9 +14,7 @@ import { callHeaders, json, ofPaidChat, type Operation, schemaOf } from '../docs
 export async function serveDecision(parts: ServingParts, call: RouteCall): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json, bytes: bodyBytes } = await readCall(parts, request, requestId, caller)
+  const { caller, json, bytes: bodyBytes } = await readCall(parts, call)
   const checked = await parts.scheduler.run(() => checkAddresses(json, places, parts.addressRules))
   const asked = await parts.scheduler.run(() => parseDecision(json))
   const { envelope, body, promptParts } = asked

@@ -2,7 +2,6 @@
 
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Model } from '../../catalog/row.ts'
-import { countTokens } from '../../chat/estimate.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import {
@@ -15,10 +14,10 @@ import {
 } from '../../protocols/gemini/inbound/inbound.ts'
 import { isObject } from '../../protocols/lenient.ts'
 import { type FreeAnswer, freely, type FreeReading } from '../intake/paid/limits.ts'
-import { type Refuse, refusedLater, refuseGemini, type RouteCall } from '../route.ts'
+import { type Refuse, refuseGemini, type RouteCall } from '../route.ts'
 import { type Caller, mayUse } from '../../accounts/account.ts'
-import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { decodePath, readCall, refuseByHeaders } from '../intake/read-body.ts'
+import { answerCount, serveBody } from '../intake/paid/serve-paid.ts'
+import { decodePath, readCall } from '../intake/read-body.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
 import { serveEmbedding } from './chat.ts'
 import { encodeFrame } from '../../protocols/framing/sse.ts'
@@ -62,17 +61,9 @@ async function generate(
   model: string,
   kind: 'whole' | 'stream',
 ): Promise<Response> {
-  const arrivedAt = performance.now()
-  const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
-  const json = withModel(sent, model, kind === 'stream')
-  const asked = await parsedBody(parts, inbound, json)
-  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
-  const paid = { request, caller, json, requestId, call: incoming }
-  const response = await serveChat(parts, paid, refuseGemini)
-  const asEvents = new URL(request.url).searchParams.get('alt') === 'sse'
+  const amend = (json: JsonObject) => withModel(json, model, kind === 'stream')
+  const response = await serveBody(parts, call, inbound, amend, refuseGemini)
+  const asEvents = new URL(call.request.url).searchParams.get('alt') === 'sse'
   return kind === 'stream' && !asEvents && isEventStream(response) ? asArray(response) : response
 }
 
@@ -96,25 +87,12 @@ function embed(
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
 async function count(parts: ServingParts, call: RouteCall, model: string): Promise<Response> {
-  const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json } = await readCall(parts, request, requestId, caller)
+  const { caller, json } = await readCall(parts, call)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const asked = withModel(isObject(inner) ? inner : json, model, false)
   const { promptParts } = await parts.scheduler.run(() => inbound.parse(asked))
-  const countNow = async () => {
-    const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
-    // No call holds the request's place among those in flight: it ends here.
-    parts.limiter.leave(requestId)
-    return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
-  }
-  return withinLimits(
-    parts,
-    { caller, requestId, kind: kindOfCaller(caller) },
-    countNow,
-    refusedLater(parts, call, caller, refuseGemini),
-  )
+  const prompt = { model: modelId(model), parts: promptParts }
+  return answerCount(parts, call, caller, prompt, (totalTokens) => ({ totalTokens }), refuseGemini)
 }
 
 /**

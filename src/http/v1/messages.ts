@@ -1,13 +1,12 @@
 // POST /v1/messages and POST /v1/messages/count_tokens: Anthropic's protocol, for any model of the catalog.
 
-import { countTokens } from '../../chat/estimate.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { inbound, modelId, promptOf } from '../../protocols/anthropic-messages/inbound/inbound.ts'
 import { checkedForCount } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../intake/caller.ts'
-import { type Identify, refusalIn, type Refuse, refusedLater, type Route, type RouteCall } from '../route.ts'
-import { kindOfCaller, parsedBody, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { readCall, refuseByHeaders } from '../intake/read-body.ts'
+import { type Identify, refusalIn, type Refuse, type Route, type RouteCall } from '../route.ts'
+import { answerCount, serveBody } from '../intake/paid/serve-paid.ts'
+import { readCall } from '../intake/read-body.ts'
 import type { ServingParts } from '../parts.ts'
 
 const inShape = refusalIn(inbound.error)
@@ -38,38 +37,16 @@ export const countMessageTokens: Route<ServingParts> = {
 }
 
 async function serve(parts: ServingParts, call: RouteCall): Promise<Response> {
-  const arrivedAt = performance.now()
-  const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json: sent, bytes } = await readCall(parts, request, requestId, caller)
-  const json = withBetas(sent, request.headers)
-  const asked = await parsedBody(parts, inbound, json)
-  const incoming = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
-  const chat = { request, caller, json, requestId, call: incoming }
-  return withRequestId(await serveChat(parts, chat, refuseMessages))
+  const amend = (json: JsonObject) => withBetas(json, call.request.headers)
+  return withRequestId(await serveBody(parts, call, inbound, amend, refuseMessages))
 }
 
 async function count(parts: ServingParts, call: RouteCall): Promise<Response> {
-  const { request, requestId } = call
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await call.caller()
-  const { json } = await readCall(parts, request, requestId, caller)
+  const { caller, json } = await readCall(parts, call)
   const { model } = await parts.scheduler.run(() => checkedForCount(json))
-  const countNow = async () => {
-    const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
-    // No call holds the request's place among those in flight: it ends here.
-    parts.limiter.leave(requestId)
-    return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
-  }
-  return withRequestId(
-    await withinLimits(
-      parts,
-      { caller, requestId, kind: kindOfCaller(caller) },
-      countNow,
-      refusedLater(parts, call, caller, refuseMessages),
-    ),
-  )
+  const prompt = { model: modelId(model), parts: promptOf(json) }
+  const shape = (input_tokens: number) => ({ input_tokens })
+  return withRequestId(await answerCount(parts, call, caller, prompt, shape, refuseMessages))
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */

@@ -2,7 +2,6 @@
 
 import { type Caller, lineOf, viewerOf } from '../../accounts/account.ts'
 import { mayReach } from '../../chat/admission.ts'
-import { countTokens } from '../../chat/estimate.ts'
 import { streamHeaders } from '../../chat/streaming/respond.ts'
 import { checkAddresses } from '../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -33,17 +32,10 @@ import { itemsOf, keepResponse, mostRead, outputOf, type ReadPermit, recall } fr
 import type { StoredResponse } from '../../responses/response-store.ts'
 import { isFromAddress } from '../intake/caller.ts'
 import { commandOf, idempotencyHeader, replayedHeader, requireAsker } from '../intake/paid/idempotency.ts'
-import { kindOfCaller, serveChat, withinLimits } from '../intake/paid/serve-paid.ts'
-import { type Intake, type ReadBody, readCall, readPermit, refuseByHeaders } from '../intake/read-body.ts'
+import { answerCount, serveChat } from '../intake/paid/serve-paid.ts'
+import { type Intake, type ReadBody, readCall, readPermit } from '../intake/read-body.ts'
 import type { HttpParts, ServingParts } from '../parts.ts'
-import {
-  answerRoute,
-  errorResponse,
-  type Refuse,
-  refusedLater,
-  type Route,
-  type RouteCall,
-} from '../route.ts'
+import { answerRoute, errorResponse, type Refuse, type Route, type RouteCall } from '../route.ts'
 import {
   addToThread,
   pageOfItems,
@@ -81,9 +73,7 @@ export async function createResponse(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   const { request, requestId } = asked
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await asked.caller()
-  const sent = await readCall(parts, request, requestId, caller)
+  const { caller, ...sent } = await readCall(parts, asked)
   const formed = form.body(sent.json, sent.bytes)
   if (formed instanceof Response) return formed
   const { json, bytes } = formed
@@ -198,9 +188,7 @@ export function compactConversation(parts: ServingParts, asked: RouteCall): Prom
  */
 export async function countInputTokens(parts: ServingParts, asked: RouteCall): Promise<Response> {
   const { request, requestId } = asked
-  refuseByHeaders(request.headers, parts.body)
-  const caller = await asked.caller()
-  const { json, bytes } = await readCall(parts, request, requestId, caller)
+  const { caller, json, bytes } = await readCall(parts, asked)
   const { call } = await callOf(parts, {
     caller,
     json,
@@ -210,19 +198,9 @@ export async function countInputTokens(parts: ServingParts, asked: RouteCall): P
     permit: readPermit(parts, request, requestId, caller.account.id),
   })
   const { envelope, promptParts } = call.request
-  const countNow = async () => {
-    const input_tokens = await countTokens(parts.chat, caller, envelope.model, promptParts)
-    // No call holds the request's place among those in flight: it ends here.
-    parts.limiter.leave(requestId)
-    const headers = { 'x-request-id': requestId }
-    return Response.json({ object: 'response.input_tokens', input_tokens }, { headers })
-  }
-  return withinLimits(
-    parts,
-    { caller, requestId, kind: kindOfCaller(caller) },
-    countNow,
-    refusedLater(parts, asked, caller),
-  )
+  const prompt = { model: envelope.model, parts: promptParts }
+  const shape = (input_tokens: number) => ({ object: 'response.input_tokens', input_tokens })
+  return answerCount(parts, asked, caller, prompt, shape)
 }
 
 // GET and DELETE /v1/responses/{id}, GET /v1/responses/{id}/input_items, and the same for the app.

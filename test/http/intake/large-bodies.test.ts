@@ -1,5 +1,6 @@
 // Large request bodies are parsed a few at a time: each gets its turn, whatever becomes of those before it.
 
+import type { Caller } from '../../../src/accounts/account.ts'
 import { Prefixes } from '../../../src/json/scan.ts'
 import { afterAll, beforeAll, describe, expect, mock, type Mock, spyOn, test } from 'bun:test'
 import { Scheduler } from '../../../src/scheduler/scheduler.ts'
@@ -110,7 +111,8 @@ describe('large bodies', () => {
 
 describe('a request', () => {
   const body = { maxBodyBytes: 10_000_000, maxHeaderBytes: 16_384, maxDepth: 64 }
-  const account = { account: { id: 'a' } } as Parameters<typeof readCall>[3]
+  const caller = { account: { id: 'a' } } as Caller
+  const asked = (request: Request, requestId: string) => ({ request, requestId, caller: () => caller })
   const partsWith = (largeBodies: LargeBodies, kept: Request[] = []) => ({
     body,
     scheduler: new Scheduler(),
@@ -120,13 +122,17 @@ describe('a request', () => {
     closeWhenIdle: () => undefined,
   })
   const post = (content: string | ReadableStream) =>
-    new Request('http://gw/', { method: 'POST', body: content })
+    new Request('http://gw/', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: content,
+    })
   const large = JSON.stringify({ text: 'x'.repeat(largeBytes) })
 
   test('with a small body takes no part in it', async () => {
     const bodies = new LargeBodies({ mostBytes: 1 })
     void bodies.permit('other', 'b', 1_000)
-    const { json } = await readCall(partsWith(bodies), post('{"a":1}'), 'small', account)
+    const { json } = await readCall(partsWith(bodies), asked(post('{"a":1}'), 'small'))
     expect(json).toEqual({ a: 1 })
     expect(bodies.bytes).toBe(1_000)
   })
@@ -143,7 +149,7 @@ describe('a request', () => {
         }
       },
     })
-    const reading = readCall(partsWith(bodies), post(slow), 'slow', account)
+    const reading = readCall(partsWith(bodies), asked(post(slow), 'slow'))
     await new Promise((resolve) => setTimeout(resolve, 5))
     expect(bodies.bytes).toBe(0)
     finish()
@@ -156,7 +162,7 @@ describe('a request', () => {
     void bodies.permit('other', 'b', 1_000)
     const kept: Request[] = []
     const request = post(large)
-    const reading = readCall(partsWith(bodies, kept), request, 'waits', account)
+    const reading = readCall(partsWith(bodies, kept), asked(request, 'waits'))
     await new Promise((resolve) => setTimeout(resolve, 5))
     expect(kept).toEqual([request])
     bodies.leave('other')

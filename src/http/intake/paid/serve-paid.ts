@@ -1,11 +1,11 @@
 // Serves a parsed request that costs money, whatever its protocol: once, and within the limits of its caller.
 
 import { type Caller, hasMonthly, payerOf } from '../../../accounts/account.ts'
-import type { Awaitable } from '../../../async/async.ts'
 import { refusedCall } from '../../../chat/billing/charge.ts'
 import { budgetRoom, keyRoom } from '../../../chat/billing/need.ts'
 import type { IncomingCall, Kind, PaidCall, RunningCaller } from '../../../chat/call.ts'
 import { complete } from '../../../chat/complete.ts'
+import { countTokens } from '../../../chat/estimate.ts'
 import { shuttingDown } from '../../../chat/routing/fault-error.ts'
 import { checkAddresses } from '../../../chat/upstream/lower.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -17,15 +17,35 @@ import { type ErrorCode, GatewayError } from '../../../errors/errors.ts'
 import type { Warning } from '../../../protocols/lowering.ts'
 import type { Envelope, Inbound, InboundRequest } from '../../../protocols/protocol.ts'
 import type { ServingParts } from '../../parts.ts'
-import { errorResponse, type Refuse } from '../../route.ts'
+import { errorResponse, type Refuse, refusedLater, type RouteCall } from '../../route.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
-import { tagsHeader, tagsOfRequest } from '../read-body.ts'
+import { readCall, tagsHeader, tagsOfRequest } from '../read-body.ts'
 
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
 interface ReadChat extends KeyedRequest {
   readonly call: Pick<IncomingCall, 'inbound' | 'request' | 'bodyBytes' | 'arrivedAt'>
   /** The conversation of the console's chat that it answers in. */
   readonly conversation?: string | undefined
+}
+
+/**
+ * Serves a request whose body is a call in a protocol; `amend` adds to the body what its clients say elsewhere. Rejects
+ * with GatewayError before the first byte.
+ */
+export async function serveBody(
+  parts: ServingParts,
+  asked: RouteCall,
+  inbound: Inbound,
+  amend: (json: JsonObject) => JsonObject = (json) => json,
+  refuse?: Refuse,
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  const { request, requestId } = asked
+  const { caller, json: sent, bytes } = await readCall(parts, asked)
+  const json = amend(sent)
+  const parsed = await parts.scheduler.run(() => parseBody(inbound, json, parts))
+  const call = { inbound, request: parsed, bodyBytes: bytes, arrivedAt }
+  return serveChat(parts, { request, caller, json, requestId, call }, refuse)
 }
 
 /** Rejects with GatewayError before the first byte; refusals by the limits have the shape that `refuse` gives. */
@@ -76,19 +96,10 @@ export function withTags<Asked extends PaidCall['request']>(
 }
 
 /**
- * Parses a client's body as a task of the scheduler and normalises its addresses, which changes `json`. Throws, or rejects with, what
- * the inbound throws, `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict
- * request.
+ * Parses a client's body and normalises its addresses, which changes `json`. Throws what the inbound throws,
+ * `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict request.
  */
-export function parsedBody(
-  parts: Pick<ServingParts, 'scheduler' | 'addressRules' | 'prefixes'>,
-  inbound: Inbound,
-  json: JsonObject,
-): Awaitable<InboundRequest> {
-  return parts.scheduler.run(() => withAddresses(inbound, json, parts))
-}
-
-function withAddresses(
+function parseBody(
   inbound: Inbound,
   json: JsonObject,
   { addressRules, prefixes }: Pick<ServingParts, 'addressRules' | 'prefixes'>,
@@ -202,8 +213,31 @@ export function kindOfCaller({ mode }: Pick<Caller, 'mode'>): Kind {
   return mode === 'test' ? 'simulated' : 'real'
 }
 
+/**
+ * Counts the tokens of a prompt, without sending it anywhere, and answers them as `shape` has them. It counts as a request
+ * of its caller, and costs nothing.
+ */
+export function answerCount(
+  parts: ServingParts,
+  asked: RouteCall,
+  caller: Caller,
+  prompt: { readonly model: string; readonly parts: Parameters<typeof countTokens>[3] },
+  shape: (tokens: number) => object,
+  refuse?: Refuse,
+): Promise<Response> {
+  const { requestId } = asked
+  const count = async () => {
+    const tokens = await countTokens(parts.chat, caller, prompt.model, prompt.parts)
+    // No call holds the request's place among those in flight: it ends here.
+    parts.limiter.leave(requestId)
+    return Response.json(shape(tokens), { headers: { 'x-request-id': requestId } })
+  }
+  const entering = { caller, requestId, kind: kindOfCaller(caller) }
+  return withinLimits(parts, entering, count, refusedLater(parts, asked, caller, refuse))
+}
+
 /** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
-export async function withinLimits(
+async function withinLimits(
   { limiter, publicUrl }: Pick<ServingParts, 'limiter' | 'publicUrl'>,
   { caller, requestId, kind }: Entering,
   run: () => Promise<Response>,
