@@ -2,7 +2,8 @@
 
 import { dayMs, startOfDay } from '../credits/calendar.ts'
 import { creditAmount, type Pico } from '../credits/money.ts'
-import { usageFault } from './context.ts'
+import { type Month, monthNamed } from '../credits/ledger/monthly.ts'
+import { type Invocation, usageFault } from './context.ts'
 
 /** A date (`2027-01-31` is its first moment in UTC) or an ISO moment, milliseconds since 1970. */
 export function momentOf(option: string, text: string): number {
@@ -18,6 +19,22 @@ export function futureDate(option: string, text: string, now: number): number {
   const at = momentOf(option, text)
   if (at <= now) throw usageFault(`${option} ${text} has passed`)
   return at
+}
+
+/** `--expires` of a grant: a date in the future, `never`, or null without it. */
+export function endOfGrant(invocation: Invocation, now: number): number | 'never' | null {
+  const text = invocation.option('expires')
+  if (text === undefined) return null
+  return text === 'never' ? text : futureDate('--expires', text, now)
+}
+
+/** The month of `--month`; without it the one that `now` is in. */
+export function monthOf(invocation: Invocation, now: number): Month {
+  const name = invocation.option('month') ?? new Date(now).toISOString().slice(0, 7)
+  const month = monthNamed(name)
+  if (month === undefined)
+    throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(name)}`)
+  return month
 }
 
 /** The first moment of a UTC day that has begun: a date, `today` or `yesterday`. */

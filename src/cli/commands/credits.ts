@@ -9,7 +9,6 @@ import {
   type HistoryEntry,
   type Month,
   MonthlySums,
-  monthNamed,
   netOf,
   type StatementEntry,
 } from '../../credits/ledger/monthly.ts'
@@ -18,7 +17,7 @@ import { fundingOf, type Pool, pools, rulesOf } from '../../credits/pool.ts'
 import { recordAct } from '../../http/console/route.ts'
 import { csvOf, escapeHtml, plural } from '../../text/text.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
-import { amountOfUsd, futureDate, oneOf } from '../values.ts'
+import { amountOfUsd, endOfGrant, monthOf, oneOf } from '../values.ts'
 import type { Store } from '../../store/store.ts'
 import { actingOn, commandLineOperator, unlessConflict, withAccount, withStore } from '../with-store.ts'
 
@@ -30,14 +29,8 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   const now = context.io.clock()
   const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
-  const expires = invocation.option('expires')
   // Without a date the expiry depends on the pool: twelve months, the UTC day, or never.
-  const expiresAt =
-    expires === undefined
-      ? null
-      : expires === 'never'
-        ? ('never' as const)
-        : futureDate('--expires', expires, now)
+  const expiresAt = endOfGrant(invocation, now)
   const fault = lifeFault(pool, expiresAt, now)
   if (fault !== undefined) throw usageFault(`--expires: ${fault}`)
   const id = invocation.option('id')
@@ -263,10 +256,7 @@ export async function listDebts(context: Context): Promise<void> {
 type StatementView = Awaited<ReturnType<typeof statementOf>>
 
 export async function monthlyStatement(context: Context, invocation: Invocation): Promise<void> {
-  const name = invocation.option('month') ?? new Date(context.io.clock()).toISOString().slice(0, 7)
-  const month = monthNamed(name)
-  if (month === undefined)
-    throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(name)}`)
+  const month = monthOf(invocation, context.io.clock())
   const [csv, html] = [invocation.flag('csv'), invocation.flag('html')]
   if ([csv, html, context.json].filter(Boolean).length > 1)
     throw usageFault('a statement is --csv, --html or --json')

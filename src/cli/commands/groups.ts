@@ -10,14 +10,13 @@ import {
   type Member,
 } from '../../accounts/group.ts'
 import { requireProven } from '../../accounts/identity/identities.ts'
-import { monthNamed } from '../../credits/ledger/monthly.ts'
 import { formatUsd, largestBalance, parseUsd, type Pico } from '../../credits/money.ts'
 import type { GroupView, MemberView } from '../../http/console/answers.ts'
 import type { GroupStatementView } from '../../http/payments/answers.ts'
 import { groupStatementOf } from '../../http/payments/statements.ts'
 import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
-import { amountOfUsd, futureDate, oneOf } from '../values.ts'
+import { amountOfUsd, endOfGrant, monthOf, oneOf } from '../values.ts'
 import { accountOf, actingOn, findGroup, unlessConflict, withStore } from '../with-store.ts'
 import { provingOf } from './accounts.ts'
 import { adjustPool, balanceView, renderBalance } from './credits.ts'
@@ -122,14 +121,9 @@ export async function removeMember(context: Context, invocation: Invocation): Pr
 export async function grantToGroup(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
-  const [expires, id] = [invocation.option('expires'), invocation.option('id')]
+  const id = invocation.option('id')
   if (id === '') throw usageFault('--id must not be empty')
-  const expiresAt =
-    expires === undefined
-      ? null
-      : expires === 'never'
-        ? ('never' as const)
-        : futureDate('--expires', expires, now)
+  const expiresAt = endOfGrant(invocation, now)
   const wanted = { id, amount, expiresAt, note: invocation.option('note') ?? null }
   const { group, result, balance } = await withStore(context, async (store) => {
     const group = await findGroup(store, invocation.args[0] ?? '')
@@ -273,10 +267,7 @@ function renderMembers(members: readonly MemberView[]): string {
 
 /** What a group has spent in a month, by person, key and model, and what came of its own credit. */
 export async function groupStatement(context: Context, invocation: Invocation): Promise<void> {
-  const name = invocation.option('month') ?? new Date(context.io.clock()).toISOString().slice(0, 7)
-  const month = monthNamed(name)
-  if (month === undefined)
-    throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(name)}`)
+  const month = monthOf(invocation, context.io.clock())
   const view = await withStore(context, async (store) => {
     const { statements, ledger, usage, groups, payments: paymentStore } = store
     const parts = { statements, ledger, usage, groups, paymentStore, now: context.io.clock }

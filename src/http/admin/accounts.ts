@@ -13,7 +13,7 @@ import { parseCreditLine } from '../../credits/wallet.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { parseCsv } from '../../text/text.ts'
 import type { AccessView } from '../console/answers.ts'
-import { amountOf, futureTime, invalid, inviteBody, requestId } from '../console/bodies.ts'
+import { amountOf, endOfGrant, grantFields, invalid, inviteBody, usdAmount } from '../console/bodies.ts'
 import { creditView } from '../console/credits.ts'
 import { keyActs } from '../console/keys.ts'
 import { mcpServerActs } from '../console/mcp-servers.ts'
@@ -286,25 +286,16 @@ const creditLineBody = z.strictObject({
 })
 
 const monthlyCreditBody = z.strictObject({
-  monthly_credit_usd: z
-    .string()
-    .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
-    .nullable()
-    .describe('Null for nothing.'),
+  monthly_credit_usd: usdAmount.nullable().describe('Null for nothing.'),
 })
 
 const grantBody = z.strictObject({
   pool: z.enum(pools),
-  usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
-  id: requestId.describe('An id of yours for the grant: the same one never grants twice.'),
-  expires_at: z
-    .union([z.literal('never'), z.iso.datetime({ offset: true })])
-    .optional()
-    .describe(
-      'A time, or `never`. Without it purchased credit lasts twelve months, daily credit until midnight UTC and welcome ' +
-        'credit for ever; daily credit may not last longer, and subscription credit needs the end of its period.',
-    ),
-  note: z.string().max(500).optional(),
+  ...grantFields,
+  expires_at: grantFields.expires_at.describe(
+    'A time, or `never`. Without it purchased credit lasts twelve months, daily credit until midnight UTC and welcome ' +
+      'credit for ever; daily credit may not last longer, and subscription credit needs the end of its period.',
+  ),
 })
 
 export const accountRoutes: readonly AdminRoute[] = [
@@ -539,8 +530,7 @@ async function grant(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<Gran
 }
 
 function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: number) {
-  const until = text === undefined || text === 'never' ? null : futureTime('expires_at', text, now)
-  const at = text === 'never' ? ('never' as const) : until
+  const at = endOfGrant(text, now)
   const fault = lifeFault(pool, at, now)
   if (fault !== undefined) throw invalid(fault, 'expires_at')
   return at

@@ -26,10 +26,10 @@ import { GatewayError } from '../../errors/errors.ts'
 import {
   futureTime,
   invalid,
-  keyName,
   networkNames,
   requestId,
   requireNetworks,
+  shortName,
   time,
 } from '../console/bodies.ts'
 import {
@@ -289,7 +289,7 @@ export function managementKeyView(key: ManagementKey, now: number): ManagementKe
 // identity in the console, or the command line, so that a stolen key cannot create another; see `requirePerson`.
 
 const createBody = z.strictObject({
-  name: keyName,
+  name: shortName,
   id: requestId.describe(
     'An id of yours for the request: the same one again makes no second key, and is refused.',
   ),

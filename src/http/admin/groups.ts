@@ -16,7 +16,7 @@ import {
 import type { GrantResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd, largestBalance, parseUsd, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors/errors.ts'
-import { amountOf, futureTime, invalid, keyName, modelNames, requestId } from '../console/bodies.ts'
+import { amountOf, endOfGrant, grantFields, invalid, modelNames, shortName } from '../console/bodies.ts'
 import { creditView } from '../console/credits.ts'
 import {
   type AdminAsked,
@@ -44,7 +44,7 @@ const word = z
   .regex(/^[\w.-]{1,64}$/, 'must be 1 to 64 letters, digits, dots, dashes and underscores')
 
 const fields = {
-  name: keyName,
+  name: shortName,
   parent: z.string().max(64).nullable().describe('The group that it stands in.'),
   budget_usd: budget.describe(
     'What the group, and all groups in it, may spend in a window; null for no limit.',
@@ -92,13 +92,10 @@ const addBody = z.strictObject({
 })
 const changeMemberBody = z.strictObject(memberFields).partial()
 const grantBody = z.strictObject({
-  usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
-  id: requestId.describe('An id of yours for the grant: the same one never grants twice.'),
-  expires_at: z
-    .union([z.literal('never'), z.iso.datetime({ offset: true })])
-    .optional()
-    .describe('A time, or `never`; without it the credit lasts twelve months.'),
-  note: z.string().max(500).optional(),
+  ...grantFields,
+  expires_at: grantFields.expires_at.describe(
+    'A time, or `never`; without it the credit lasts twelve months.',
+  ),
 })
 
 export const groupRoutes: readonly AdminRoute[] = [
@@ -237,9 +234,8 @@ export const groupRoutes: readonly AdminRoute[] = [
       const { parts, body } = asked
       const group = await groupNamed(asked)
       const amount = amountOf('usd', body.usd)
-      const { id, note = null, expires_at: until } = body
-      const expiresAt =
-        until === undefined ? null : until === 'never' ? until : futureTime('expires_at', until, parts.now())
+      const { id, note = null } = body
+      const expiresAt = endOfGrant(body.expires_at, parts.now())
       const { lot, granted } = await grantToGroup(asked, group, { id, amount, expiresAt, note })
       const credits = await creditView(parts, group.id)
       return { lot, granted, pool: 'purchased', usd: formatUsd(amount), credits }

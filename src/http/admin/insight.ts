@@ -220,26 +220,19 @@ function foundGroup({ id, name, createdAt }: Group): Found {
   return { kind: 'group', id, title: name, account: null, at: createdAt, state: 'active' }
 }
 
+/** Below the pages of operators. `id` and `account` are as an address has them. */
+const places: Readonly<Record<Found['kind'], (id: string, account: string) => string>> = {
+  account: (id) => `accounts/${id}`,
+  key: (id, account) => `accounts/${account}?key=${id}`,
+  management_key: () => 'keys',
+  request: (id) => `requests/${id}`,
+  payment: (id) => `payments/${id}`,
+  voucher: (id) => `payments/vouchers?id=${id}`,
+  group: (id) => `groups/${id}`,
+}
+
 function hrefOf(kind: Found['kind'], id: string, account: string): string {
-  const path = encodeURIComponent(id)
-  switch (kind) {
-    case 'account':
-      return `/console/operator/accounts/${path}`
-    case 'key':
-      return `/console/operator/accounts/${encodeURIComponent(account)}?key=${path}`
-    case 'management_key':
-      return `/console/operator/keys`
-    case 'request':
-      return `/console/operator/requests/${path}`
-    case 'payment':
-      return `/console/operator/payments/${path}`
-    case 'voucher':
-      return `/console/operator/payments/vouchers?id=${path}`
-    case 'group':
-      return `/console/operator/groups/${path}`
-    default:
-      return kind satisfies never
-  }
+  return `/console/operator/${places[kind](encodeURIComponent(id), encodeURIComponent(account))}`
 }
 
 type Asked = z.infer<typeof logParameters>

@@ -23,28 +23,25 @@ const credential = z.record(z.string(), z.unknown())
 
 export const elevateBody = z.union([z.strictObject({ password }), z.strictObject({ passkey: credential })])
 
-const passkeyName = z
+/** Of a key, a passkey or a group. */
+export const shortName = z
   .string()
   .trim()
   .min(1)
   .max(100)
   .regex(/^[^\p{Cc}]*$/u, 'must not hold control characters')
-export const passkeyBody = z.strictObject({ response: credential, name: passkeyName.optional() })
+
+export const passkeyBody = z.strictObject({ response: credential, name: shortName.optional() })
 export const provePasskeyBody = z.strictObject({ response: credential })
-export const renamePasskeyBody = z.strictObject({ name: passkeyName })
+export const renamePasskeyBody = z.strictObject({ name: shortName })
 
 export const unlinkBody = z.strictObject({ issuer: z.string().max(2_048), subject: z.string().max(2_048) })
 
 export const time = z.iso.datetime({ offset: true })
-const amount = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
-const perMinute = z.int().min(1).max(1_000_000_000)
-
-export const keyName = z
+export const usdAmount = z
   .string()
-  .trim()
-  .min(1)
-  .max(100)
-  .regex(/^[^\p{Cc}]*$/u, 'must not hold control characters')
+  .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
+const perMinute = z.int().min(1).max(1_000_000_000)
 
 /** Addresses, or ranges such as `10.0.0.0/8`. */
 export const networkNames = z.array(z.string().max(64)).min(1).max(100)
@@ -65,9 +62,9 @@ export const modelNames = z
 const longestCacheSeconds = 2_592_000
 
 const keyFields = {
-  name: keyName,
+  name: shortName,
   expires_at: time.nullable(),
-  limit_usd: amount.nullable(),
+  limit_usd: usdAmount.nullable(),
   limit_window: z.enum(['day', 'week', 'month', 'total']),
   models: modelNames,
   requests_per_minute: perMinute.nullable(),
@@ -118,6 +115,14 @@ export const rotateKeyBody = z.strictObject({
     .optional(),
 })
 
+/** What an operator names of a grant of credit. */
+export const grantFields = {
+  usd: usdAmount,
+  id: requestId.describe('An id of yours for the grant: the same one never grants twice.'),
+  expires_at: z.union([z.literal('never'), time]).optional(),
+  note: z.string().max(500).optional(),
+}
+
 export const inviteBody = z.strictObject({ email, role: z.enum(['user', 'operator']).optional() })
 
 /** Milliseconds since 1970. Throws `invalid_request` for a time that has passed. */
@@ -125,6 +130,12 @@ export function futureTime(param: string, text: string, now: number): number {
   const at = Date.parse(text)
   if (!(at > now)) throw invalid(`${param} has passed.`, param)
   return at
+}
+
+/** The same, `never`, or null where nothing is said. */
+export function endOfGrant(text: string | undefined, now: number): number | 'never' | null {
+  if (text === undefined) return null
+  return text === 'never' ? text : futureTime('expires_at', text, now)
 }
 
 /** More than zero, at most the limit of a lot. Throws `invalid_request`. */

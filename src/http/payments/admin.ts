@@ -18,7 +18,7 @@ import {
 } from '../../payments/subscriptions.ts'
 import { mintVoucher, type Voucher, voucherIdOf } from '../../payments/vouchers.ts'
 import { type Acting, type AdminRoute, adminRoute, iso, isoOrNull, recordAct } from '../console/route.ts'
-import { amountOf, futureTime, requestId } from '../console/bodies.ts'
+import { amountOf, futureTime, requestId, usdAmount } from '../console/bodies.ts'
 import { idOf } from '../admin/insight.ts'
 import { lastMoment, time } from '../console/requests.ts'
 import { pageLimit, queryOf } from '../intake/read-body.ts'
@@ -61,7 +61,7 @@ const refundBody = z.strictObject({
 })
 
 const voucherBatch = z.strictObject({
-  usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
+  usd: usdAmount,
   count: z.int().min(1).max(mostVouchers).default(1),
   expires_at: z.iso.datetime({ offset: true }).optional(),
   note: z.string().max(500).default(''),
