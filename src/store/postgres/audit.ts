@@ -36,7 +36,9 @@ const both = checksOfBoth({
   position: (text, part) => `strpos(${text}, ${part})`,
   withoutLast: (text, count) => `left(${text}, -${count})`,
   beforeColon: (text) => `split_part(${text}, ':', 1)`,
-  json: (column) => `${column}::json`,
+  // A NUL, which no text of PostgreSQL has, may stand in what an operator wrote.
+  json: (column) =>
+    String.raw`(CASE WHEN strpos(${column}, '\u0000') > 0 THEN replace(${column}, '\u0000', '\ufffd') ELSE ${column} END)::json`,
   elementsOf: (column, member) => `json_array_elements(${column}::json -> '${member}')`,
   actsBookedAt,
 })

@@ -332,7 +332,8 @@ async function recordOf(
   account: string,
   id: string,
 ): Promise<CallRecord | undefined> {
-  const values = [id, account]
+  // A client names what it likes, also what no text of PostgreSQL can be.
+  const values = [id.replaceAll('\0', '\uFFFD'), account]
   const [open] = await reads.send<Row<'openCall'>>(
     `SELECT * FROM open_call WHERE id = $1 AND ${isOf}`,
     values,

@@ -403,6 +403,23 @@ describeOnBoth('accounts and keys', (open) => {
     expect(await monthly('maria.after@example.org')).toEqual([usd(7)])
   })
 
+  test('a NUL that an operator notes, or a client asks for, breaks neither the audit nor an answer', async () => {
+    const { accounts, ledger, acts } = await open(() => noon)
+    const { id: account } = await accounts.createAccount('anna@example.org')
+    const odd = 'a \0 b \\u0000 c \\'
+    await ledger.grant(grantOf('operator:g1', usd(1), { account, operator: { id: 'acct_op', note: odd } }))
+    await acts.record({
+      at: noon,
+      operator: 'acct_op',
+      what: 'plan.grant',
+      subject: account,
+      before: null,
+      after: { note: odd },
+    })
+    expect((await ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
+    expect(await ledger.call(account, 'req_\0')).toBeUndefined()
+  })
+
   test('of twelve who replace one key one does', async () => {
     const { accounts } = await open(() => noon)
     const { id } = await accounts.createAccount('anna@example.org')
