@@ -16,5 +16,7 @@ const senders = ['src/notify', 'src/store']
   .map(read)
 
 test.each(eventTypes)('%p is sent', (type) => {
-  expect(senders.some((source) => source.includes(`'${type}'`))).toBe(true)
+  expect(senders.some((source) => new RegExp(`\\btype(:| =) '${RegExp.escape(type)}'`).test(source))).toBe(
+    true,
+  )
 })
