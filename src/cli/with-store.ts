@@ -58,6 +58,15 @@ export function withAccount<Result>(
   )
 }
 
+/** The same, also with the group that is the first argument. */
+export function withGroup<Result>(
+  context: Context,
+  invocation: Invocation,
+  work: (store: Store, group: Group) => Result | Promise<Result>,
+): Promise<Result> {
+  return withStore(context, async (store) => work(store, await findGroup(store, invocation.args[0] ?? '')))
+}
+
 /** Like `withStore`, for a command that may be the first one run: creates the store if necessary. */
 export async function withNewStore<Result>(
   context: Context,

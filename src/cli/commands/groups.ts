@@ -17,7 +17,7 @@ import { groupStatementOf } from '../../http/payments/statements.ts'
 import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { amountOfUsd, endOfGrant, monthOf, oneOf } from '../values.ts'
-import { accountOf, actingOn, findGroup, unlessConflict, withStore } from '../with-store.ts'
+import { accountOf, actingOn, findGroup, unlessConflict, withGroup, withStore } from '../with-store.ts'
 import { provingOf } from './accounts.ts'
 import { adjustPool, balanceView, renderBalance } from './credits.ts'
 import { listOf, modelList } from './keys.ts'
@@ -48,8 +48,7 @@ export async function listGroups(context: Context): Promise<void> {
 }
 
 export async function showGroup(context: Context, invocation: Invocation): Promise<void> {
-  const { view, above, members, credits } = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const { view, above, members, credits } = await withGroup(context, invocation, async (store, group) => {
     const parts = partsOf(context, store)
     const view = await acts.groupView(parts, group)
     return {
@@ -70,8 +69,7 @@ export async function showGroup(context: Context, invocation: Invocation): Promi
 export async function setGroup(context: Context, invocation: Invocation): Promise<void> {
   const name = invocation.option('name')
   const settings = { ...settingsOf(invocation), ...(name === undefined ? {} : { name }) }
-  const view = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const view = await withGroup(context, invocation, async (store, group) => {
     const changes = { ...settings, ...(await parentOf(store, invocation)) }
     return acts.changeGroup(actingOn(context, store, store), group, changes)
   })
@@ -79,8 +77,7 @@ export async function setGroup(context: Context, invocation: Invocation): Promis
 }
 
 export async function deleteGroup(context: Context, invocation: Invocation): Promise<void> {
-  const { id, name } = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const { id, name } = await withGroup(context, invocation, async (store, group) => {
     await acts.deleteGroup(actingOn(context, store, store), group.id)
     return group
   })
@@ -94,8 +91,7 @@ export async function addMember(context: Context, invocation: Invocation): Promi
     ...(role === undefined ? {} : { role: oneOf('--role', role, groupRoles) }),
     ...(budget === undefined ? {} : { budget: budgetOf('--budget-usd', budget) }),
   }
-  const { view, group } = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const { view, group } = await withGroup(context, invocation, async (store, group) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
     await requireProven(provingOf(context, store), account)
     return { group, view: await acts.addMember(actingOn(context, store, store), group, account, changes) }
@@ -107,8 +103,7 @@ export async function addMember(context: Context, invocation: Invocation): Promi
 }
 
 export async function removeMember(context: Context, invocation: Invocation): Promise<void> {
-  const { account, group } = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const { account, group } = await withGroup(context, invocation, async (store, group) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
     await acts.removeMember(actingOn(context, store, store), group, account.id)
     return { account, group }
@@ -125,8 +120,7 @@ export async function grantToGroup(context: Context, invocation: Invocation): Pr
   if (id === '') throw usageFault('--id must not be empty')
   const expiresAt = endOfGrant(invocation, now)
   const wanted = { id, amount, expiresAt, note: invocation.option('note') ?? null }
-  const { group, result, balance } = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const { group, result, balance } = await withGroup(context, invocation, async (store, group) => {
     const granted = acts.grantToGroup(actingOn(context, store, store), group, wanted)
     const result = await unlessConflict('nothing granted', granted)
     return { group, result, balance: await balanceView(store.ledger, group.id, now) }
@@ -149,8 +143,7 @@ export async function grantToGroup(context: Context, invocation: Invocation): Pr
 
 /** Adds credit to a group's own, or removes free credit with a negative amount, once for its id. */
 export async function adjustGroup(context: Context, invocation: Invocation): Promise<void> {
-  const { group, adjusted, usd, balance } = await withStore(context, async (store) => {
-    const group = await findGroup(store, invocation.args[0] ?? '')
+  const { group, adjusted, usd, balance } = await withGroup(context, invocation, async (store, group) => {
     if (!(await store.groups.hasCredit(group.id)))
       throw new CommandFailure(`${group.name} has no credit of its own (weir groups grant)`)
     return { group, ...(await adjustPool(context, invocation, store, group.id, 'purchased')) }
@@ -268,10 +261,10 @@ function renderMembers(members: readonly MemberView[]): string {
 /** What a group has spent in a month, by person, key and model, and what came of its own credit. */
 export async function groupStatement(context: Context, invocation: Invocation): Promise<void> {
   const month = monthOf(invocation, context.io.clock())
-  const view = await withStore(context, async (store) => {
+  const view = await withGroup(context, invocation, (store, group) => {
     const { statements, ledger, usage, groups, payments: paymentStore } = store
     const parts = { statements, ledger, usage, groups, paymentStore, now: context.io.clock }
-    return groupStatementOf(parts, await findGroup(store, invocation.args[0] ?? ''), month)
+    return groupStatementOf(parts, group, month)
   })
   print(context, { json: view, text: renderStatement(view) })
 }

@@ -5,7 +5,6 @@ import { authorizationOf, type McpServerRecord, McpServers } from '../../account
 import { sealer } from '../../accounts/account.ts'
 import { reasonOf } from '../../config/config.ts'
 import * as acts from '../../http/console/mcp-servers.ts'
-import type { OperatorActing } from '../../http/console/route.ts'
 import { type GatewayApi, gatewayServer } from '../../http/mcp/server.ts'
 import type { Store } from '../../store/store.ts'
 import { fetchBounded } from '../../transport/bounded-body.ts'
@@ -55,24 +54,20 @@ export async function removeServer(context: Context, invocation: Invocation): Pr
   print(context, { json, text: `removed ${name}` })
 }
 
-interface OfAccount {
-  readonly acting: OperatorActing<{ readonly mcpServers: McpServers }>
-  /** The account's id. */
-  readonly account: string
-  readonly store: Pick<Store, 'mcpServers'>
-}
-
 function ofAccount<Result>(
   context: Context,
   invocation: Invocation,
-  work: (of: OfAccount) => Promise<Result>,
+  work: (of: ReturnType<typeof partsOf>) => Promise<Result>,
 ): Promise<Result> {
+  return withAccount(context, invocation, (store, { id }) => work(partsOf(context, store, id)))
+}
+
+/** `account` is its id. */
+function partsOf(context: Context, store: Store, account: string) {
   const { master_key: keys } = context.config.secrets
-  return withAccount(context, invocation, async (store, { id: account }) => {
-    const seal = keys.length === 0 ? undefined : sealer(keys)
-    const mcpServers = new McpServers(store.mcpServers, seal, context.io.clock)
-    return work({ acting: actingOn(context, store, { mcpServers }), account, store })
-  })
+  const seal = keys.length === 0 ? undefined : sealer(keys)
+  const mcpServers = new McpServers(store.mcpServers, seal, context.io.clock)
+  return { acting: actingOn(context, store, { mcpServers }), account, store }
 }
 
 /** `--token`, read from standard input if it is `-`, and each `--header "Name: value"`. */

@@ -1,10 +1,9 @@
 // `weir webhooks add | list | test | remove`: the webhooks of an account.
 
-import type { OperatorActing } from '../../http/console/route.ts'
 import * as acts from '../../http/console/webhooks.ts'
-import type { Webhooks, WebhookSender } from '../../notify/webhook.ts'
 import { type EventType, eventTypes } from '../../notify/events.ts'
 import { webhooksOf } from '../../serve/gateway/webhooks.ts'
+import type { Store } from '../../store/store.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { actingOn, withAccount } from '../with-store.ts'
 
@@ -46,22 +45,18 @@ export async function removeWebhook(context: Context, invocation: Invocation): P
   print(context, { json, text: `removed ${id}` })
 }
 
-interface OfAccount {
-  readonly sender: WebhookSender
-  /** The account's id. */
-  readonly account: string
-  readonly acting: OperatorActing<{ readonly webhooks: Webhooks }>
-}
-
 function ofAccount<Result>(
   context: Context,
   invocation: Invocation,
-  work: (of: OfAccount) => Promise<Result>,
+  work: (of: ReturnType<typeof partsOf>) => Promise<Result>,
 ): Promise<Result> {
-  return withAccount(context, invocation, async (store, { id: account }) => {
-    const { webhooks, sender } = webhooksOf(context.config, store, context.io.clock)
-    return work({ sender, account, acting: actingOn(context, store, { webhooks }) })
-  })
+  return withAccount(context, invocation, (store, { id }) => work(partsOf(context, store, id)))
+}
+
+/** `account` is its id. */
+function partsOf(context: Context, store: Store, account: string) {
+  const { webhooks, sender } = webhooksOf(context.config, store, context.io.clock)
+  return { sender, account, acting: actingOn(context, store, { webhooks }) }
 }
 
 function eventsOf(named: readonly string[]): readonly EventType[] {
