@@ -8,6 +8,7 @@ import type {
   Attempt,
   CallRecord,
   Ending,
+  GrantCommand,
   GroupCall,
   RefundCommand,
   Served,
@@ -17,7 +18,7 @@ import { type Pool, pools } from '../credits/pool.ts'
 import type { CostLine } from '../credits/price.ts'
 import type { CallChange, Checkpoint, OpenCall, Pin } from '../credits/wallet.ts'
 import { GatewayError } from '../errors/errors.ts'
-import type { CallEnd, ReceiptFacts } from './ledger-core.ts'
+import type { CallEnd, GroupWrites, ReceiptFacts } from './ledger-core.ts'
 import type { Row } from './schema.ts'
 
 /**
@@ -77,7 +78,7 @@ function lineFacts({ item, quantity, rate, amount, round }: CostLine): StoredLin
   return round === undefined ? facts : [...facts, round]
 }
 
-export function checkpointText({ usage, cost }: Checkpoint): string {
+function checkpointText({ usage, cost }: Checkpoint): string {
   return JSON.stringify({ usage: usageFacts(usage), cost: String(cost) })
 }
 
@@ -122,7 +123,7 @@ interface StoredGroupCall {
   ])[]
 }
 
-export function groupText(inGroup: GroupCall | null): string | null {
+function groupText(inGroup: GroupCall | null): string | null {
   if (inGroup === null) return null
   const { group, person } = inGroup
   const budgets = inGroup.budgets.map(
@@ -146,6 +147,73 @@ export function groupCallIn(text: string | null): GroupCall | null {
       windowEnd,
     })),
   }
+}
+
+/** What of an open call goes into each column of its row. */
+export function cellsOfOpen(account: string, open: OpenCall) {
+  return {
+    id: open.call,
+    account,
+    key: open.key,
+    hold: open.hold,
+    pins: pinsText(open.pins),
+    funding: open.funding.join(','),
+    model: open.model,
+    price_version: open.priceVersion,
+    key_limit: open.keyLimit?.limit ?? null,
+    key_window: open.keyLimit?.windowStart ?? null,
+    owner: open.owner,
+    lease_until: open.leaseUntil,
+    opened_at: open.openedAt,
+    progress: progressText(open),
+    tags: open.tags,
+    in_group: groupText(open.inGroup),
+  }
+}
+
+/** The last checkpoint of a call, as its column says it. */
+export function progressText({ checkpoint }: OpenCall): string | null {
+  return checkpoint === null ? null : checkpointText(checkpoint)
+}
+
+/** The same of an ended call. */
+export function cellsOfEnded(
+  account: string,
+  { open, state, cost, charged, absorbed }: Extract<CallChange, { kind: 'ended' }>,
+  end: CallEnd,
+) {
+  return {
+    id: open.call,
+    account,
+    key: open.key,
+    state,
+    hold: open.hold,
+    funding: open.funding.join(','),
+    model: open.model,
+    price_version: open.priceVersion,
+    owner: open.owner,
+    opened_at: open.openedAt,
+    ended_at: end.at,
+    ending: end.ending,
+    cost,
+    charged,
+    absorbed,
+    estimated: end.receipt?.estimated ? 1 : 0,
+    upstream_id: end.receipt?.served?.upstreamId ?? null,
+    receipt: receiptText(end.receipt, end.attempts, open),
+    in_group: groupText(open.inGroup),
+    settle_tx: end.tx,
+    tags: open.tags,
+  }
+}
+
+/** The same of the attempts of a call that gave no answer. */
+export function cellsOfFailures(call: string, attempts: readonly Attempt[]) {
+  return attempts.flatMap(({ outcome, provider, upstreamId: upstream_id, code }, n) => {
+    if (outcome === 'served') return []
+    const state = provider === 'unreconciled' ? 'unreconciled' : 'failed'
+    return [{ call, n, provider, upstream_id, state, code, est_cost: 0 }]
+  })
 }
 
 export function openCallOf(row: Row<'openCall'>): OpenCall {
@@ -406,7 +474,7 @@ interface Corrected {
 type CorrectionRow = Row<'correction', 'account' | 'kind' | 'lot' | 'taken' | 'debt'>
 
 /** What the refund with this id has done before. Throws `idempotency_conflict` when the row is another one's. */
-export function doneBy(
+function doneBy(
   { account, lot, amount }: RefundCommand,
   done: CorrectionRow | null | undefined,
 ): Corrected | undefined {
@@ -419,7 +487,7 @@ export function doneBy(
 }
 
 /** Whether the adjustment with this id was made before. Throws `idempotency_conflict` when the row is another one's. */
-export function isDone({ account, amount }: AdjustCommand, done: CorrectionRow | null | undefined): boolean {
+function isDone({ account, amount }: AdjustCommand, done: CorrectionRow | null | undefined): boolean {
   if (!done) return false
   // Older rows have no amount.
   const sameAmount = done.taken === 0n || done.taken === -amount
@@ -435,6 +503,52 @@ function conflictWith({ kind, account, taken, debt }: CorrectionRow): GatewayErr
   return new GatewayError('idempotency_conflict', {
     message: `This id has ${what} for the account ${account} before.`,
   })
+}
+
+/** Where a database has its corrections. */
+interface CorrectionTable {
+  find(id: string): CorrectionRow | null | undefined
+  /** What all refunds of this lot have taken back, less what has failed. */
+  refundedOf(lot: string): Pico
+  insert(row: CorrectionRow & { readonly id: string }, at: number): void
+  logAct(act: ActCells): void
+}
+
+/** What of an operator's act goes into each column of its row. */
+export interface ActCells {
+  readonly at: number
+  readonly operator: string
+  readonly what: string
+  readonly subject: string
+  readonly after: string
+}
+
+export function correctionsIn(table: CorrectionTable): GroupWrites['corrections'] {
+  return {
+    findRefund: (command) => doneBy(command, table.find(command.id)),
+    hasAdjusted: (command) => isDone(command, table.find(command.id)),
+    refundedOf: (lot) => table.refundedOf(lot),
+    noteRefund: ({ id, account, lot }, { taken, debt }, at) =>
+      table.insert({ id, account, kind: 'refund', taken, debt, lot }, at),
+    noteAdjustment: ({ id, account, pool, amount, refundOf, operator }, at) => {
+      table.insert({ id, account, kind: 'adjust', taken: -amount, debt: 0n, lot: refundOf ?? null }, at)
+      // An act that was logged by itself could be missing: the audit takes an adjustment without one for forged.
+      if (operator === undefined) return
+      const after = JSON.stringify({ id, pool, usd: formatUsd(amount) })
+      table.logAct({ at, operator, what: 'credits.adjust', subject: account, after })
+    },
+  }
+}
+
+/** The act of the operator who has granted this lot; undefined where none has. */
+export function actOfGrant(
+  { account, pool, amount, source, operator }: GrantCommand,
+  lot: string,
+  at: number,
+): ActCells | undefined {
+  if (!operator) return undefined
+  const after = JSON.stringify({ pool, usd: formatUsd(amount), lot, source, note: operator.note })
+  return { at, operator: operator.id, what: 'credits.grant', subject: account, after }
 }
 
 type Writable<T> = { -readonly [Field in keyof T]: T[Field] }

@@ -1,21 +1,22 @@
 // What the commands of a group write besides wallets, gathered as rows of the group's statement.
 
-import { formatUsd, type Pico } from '../../credits/money.ts'
+import type { Pico } from '../../credits/money.ts'
 import type { TransactionKind } from '../../credits/ledger/ledger.ts'
 import type { CallChange, Leg, OpenCall } from '../../credits/wallet.ts'
 import type { CallEnd, GroupWrites } from '../ledger-core.ts'
 import {
-  checkpointText,
-  doneBy,
-  groupText,
+  actOfGrant,
+  cellsOfEnded,
+  cellsOfFailures,
+  cellsOfOpen,
+  correctionsIn,
   hashOf,
-  isDone,
   pinsText,
-  receiptText,
+  progressText,
   usageAddedBy,
 } from '../ledger-rows.ts'
 import { type Chain, GroupRows, type Told } from './group.ts'
-import type { CorrectionRow, KnownWallets } from './wallets.ts'
+import type { KnownWallets } from './wallets.ts'
 import { UsageRows } from './request-log.ts'
 
 /** A price that is written once, with the first group after it was noted. */
@@ -79,7 +80,7 @@ export class GroupDraft implements GroupWrites {
   finish(): Drafted {
     const { rows, opening, kept, usage, spentOnLines, fresh } = this.#group
     const told = this.#wallets.write(rows)
-    for (const { account, open } of opening.values()) rows.add('opening', openRow(account, open))
+    for (const { account, open } of opening.values()) rows.add('opening', cellsOfOpen(account, open))
     for (const open of kept.values()) {
       const { call: id, hold, leaseUntil: lease_until } = open
       rows.add('kept', { id, hold, pins: pinsText(open.pins), lease_until, progress: progressText(open) })
@@ -132,14 +133,10 @@ export class GroupDraft implements GroupWrites {
       rows.add('closed', { id: open.call })
     }
     endedIds.add(open.call)
-    rows.add('ended', endedRow(account, ended, end, this.#chain.id))
+    const settle_chain = end.tx === null ? null : this.#chain.id
+    rows.add('ended', { ...cellsOfEnded(account, ended, end), settle_chain })
     usage.add(usageAddedBy(account, ended, end), this.#chain.id)
-    for (const [n, attempt] of end.attempts.entries()) {
-      const { provider, upstreamId: upstream_id, code } = attempt
-      if (attempt.outcome === 'served') continue
-      const state = provider === 'unreconciled' ? 'unreconciled' : 'failed'
-      rows.add('attempts', { call: open.call, n, provider, upstream_id, state, code, est_cost: 0 })
-    }
+    for (const failure of cellsOfFailures(open.call, end.attempts)) rows.add('attempts', failure)
   }
 
   readonly journal: GroupWrites['journal'] = {
@@ -172,95 +169,21 @@ export class GroupDraft implements GroupWrites {
 
   readonly sources: GroupWrites['sources'] = {
     priorGrant: (source) => this.#wallets.priorGrant(source),
-    logGrant: ({ account, pool, amount, source, operator }, lot, at) => {
-      if (!operator) return
-      const after = JSON.stringify({ pool, usd: formatUsd(amount), lot, source, note: operator.note })
-      this.#group.rows.add('acts', {
-        at,
-        operator: operator.id,
-        what: 'credits.grant',
-        subject: account,
-        after,
-      })
+    logGrant: (command, lot, at) => {
+      const act = actOfGrant(command, lot, at)
+      if (act) this.#group.rows.add('acts', { ...act })
     },
   }
 
-  readonly corrections: GroupWrites['corrections'] = {
-    findRefund: (command) => doneBy(command, this.#wallets.correction(command.id)),
-    hasAdjusted: (command) => isDone(command, this.#wallets.correction(command.id)),
+  readonly corrections: GroupWrites['corrections'] = correctionsIn({
+    find: (id) => this.#wallets.correction(id),
     refundedOf: (lot) => this.#wallets.refundedOf(lot),
-    noteRefund: ({ id, account, lot }, { taken, debt }, at) =>
-      this.#correct({ id, account, kind: 'refund', taken, debt, lot }, at),
-    noteAdjustment: ({ id, account, pool, amount, refundOf, operator }, at) => {
-      this.#correct({ id, account, kind: 'adjust', taken: -amount, debt: 0n, lot: refundOf ?? null }, at)
-      // An act that was logged by itself could be missing: the audit takes an adjustment without one for forged.
-      if (operator === undefined) return
-      const after = JSON.stringify({ id, pool, usd: formatUsd(amount) })
-      this.#group.rows.add('acts', { at, operator, what: 'credits.adjust', subject: account, after })
+    insert: (row, at) => {
+      this.#group.rows.add('corrections', { ...row, at })
+      this.#wallets.noteCorrection(row)
     },
-  }
-
-  #correct(row: CorrectionRow, at: number): void {
-    this.#group.rows.add('corrections', { ...row, at })
-    this.#wallets.noteCorrection(row)
-  }
-}
-
-function openRow(account: string, open: OpenCall) {
-  return {
-    id: open.call,
-    account,
-    key: open.key,
-    hold: open.hold,
-    pins: pinsText(open.pins),
-    funding: open.funding.join(','),
-    model: open.model,
-    price_version: open.priceVersion,
-    key_limit: open.keyLimit?.limit ?? null,
-    key_window: open.keyLimit?.windowStart ?? null,
-    owner: open.owner,
-    lease_until: open.leaseUntil,
-    opened_at: open.openedAt,
-    progress: progressText(open),
-    tags: open.tags,
-    in_group: groupText(open.inGroup),
-  }
-}
-
-function progressText({ checkpoint }: OpenCall): string | null {
-  return checkpoint === null ? null : checkpointText(checkpoint)
-}
-
-function endedRow(
-  account: string,
-  { open, state, cost, charged, absorbed }: Extract<CallChange, { kind: 'ended' }>,
-  end: CallEnd,
-  chain: bigint,
-) {
-  return {
-    id: open.call,
-    account,
-    key: open.key,
-    state,
-    hold: open.hold,
-    funding: open.funding.join(','),
-    model: open.model,
-    price_version: open.priceVersion,
-    owner: open.owner,
-    opened_at: open.openedAt,
-    ended_at: end.at,
-    ending: end.ending,
-    cost,
-    charged,
-    absorbed,
-    estimated: end.receipt?.estimated ? 1 : 0,
-    upstream_id: end.receipt?.served?.upstreamId ?? null,
-    receipt: receiptText(end.receipt, end.attempts, open),
-    in_group: groupText(open.inGroup),
-    settle_chain: end.tx === null ? null : chain,
-    settle_tx: end.tx,
-    tags: open.tags,
-  }
+    logAct: (act) => this.#group.rows.add('acts', { ...act }),
+  })
 }
 
 /** Of `wallet:<account>:<pool>`; null for any other account of the journal. */

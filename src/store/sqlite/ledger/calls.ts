@@ -7,12 +7,13 @@ import type { CallRecord } from '../../../credits/ledger/ledger.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../../credits/wallet.ts'
 import {
-  checkpointText,
+  cellsOfEnded,
+  cellsOfFailures,
+  cellsOfOpen,
   endedRecordOf,
-  groupText,
   openRecordOf,
   pinsText,
-  receiptText,
+  progressText,
   usageAddedBy,
   bitOfDay,
   costColumnOf,
@@ -56,6 +57,7 @@ export class CallTable {
   constructor(database: Database, usage: UsageDays) {
     this.#sql = statements(database)
     this.#usage = usage
+    // In the order of the cells of ledger-rows.ts.
     this.#opened = new BulkInsert(
       database,
       'open_call',
@@ -90,53 +92,28 @@ export class CallTable {
   }
 
   end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
-    const { open, state, cost, charged, absorbed } = ended
+    const { open } = ended
     // A call that was opened in this very group never becomes a row of `open_call`.
     if (!this.#group.opening.delete(open.call)) {
       this.#group.kept.delete(open.call)
       this.#group.closed.push(open)
     }
     this.#group.endedIds.add(open.call)
-    this.#ended.add([
-      open.call,
-      account,
-      open.key,
-      state,
-      open.hold,
-      open.funding.join(','),
-      open.model,
-      open.priceVersion,
-      open.owner,
-      open.openedAt,
-      end.at,
-      end.ending,
-      cost,
-      charged,
-      absorbed,
-      end.receipt?.estimated ? 1 : 0,
-      end.receipt?.served?.upstreamId ?? null,
-      receiptText(end.receipt, end.attempts, open),
-      groupText(open.inGroup),
-      end.tx,
-      open.tags,
-    ])
+    this.#ended.add(Object.values(cellsOfEnded(account, ended, end)))
     this.#usage.add(usageAddedBy(account, ended, end))
     if (end.ending === 'recovered') pass('recovery-written', open.call)
-    for (let n = 0; n < end.attempts.length; n++) {
-      const attempt = end.attempts[n]!
-      if (attempt.outcome === 'served') continue
-      const attemptState = attempt.provider === 'unreconciled' ? 'unreconciled' : 'failed'
-      this.#sql.attempt.run(open.call, n, attempt.provider, attempt.upstreamId, attemptState, attempt.code)
-    }
+    for (const failure of cellsOfFailures(open.call, end.attempts))
+      this.#sql.attempt.run(...Object.values(failure))
   }
 
   /** Writes what the group has done so far. */
   write(): void {
-    for (const { account, open } of this.#group.opening.values()) this.#opened.add(rowOf(account, open))
+    for (const { account, open } of this.#group.opening.values())
+      this.#opened.add(Object.values(cellsOfOpen(account, open)))
     this.#opened.write()
     passAll('hold-written', this.#group.opening)
     for (const open of this.#group.kept.values()) {
-      const progress = open.checkpoint === null ? null : checkpointText(open.checkpoint)
+      const progress = progressText(open)
       const { call, owner, hold, leaseUntil } = open
       requireOne(
         this.#sql.update.run(hold, pinsText(open.pins), leaseUntil, progress, call, owner).changes,
@@ -185,27 +162,6 @@ export class CallTable {
   }
 }
 
-function rowOf(account: string, open: OpenCall) {
-  return [
-    open.call,
-    account,
-    open.key,
-    open.hold,
-    pinsText(open.pins),
-    open.funding.join(','),
-    open.model,
-    open.priceVersion,
-    open.keyLimit?.limit ?? null,
-    open.keyLimit?.windowStart ?? null,
-    open.owner,
-    open.leaseUntil,
-    open.openedAt,
-    open.checkpoint === null ? null : checkpointText(open.checkpoint),
-    open.tags,
-    groupText(open.inGroup),
-  ] as const
-}
-
 /** SQL: the account has paid for the call, or its person has made it. */
 const isOf = (account: string) =>
   `(account = ${account} OR (in_group IS NOT NULL AND in_group ->> '$.person' = ${account}))`
@@ -223,7 +179,7 @@ function statements(database: Database) {
     ) as Statement,
     close: database.prepare('DELETE FROM open_call WHERE id = ? AND owner = ?') as Statement,
     attempt: database.prepare(
-      'INSERT INTO attempt (call, n, provider, upstream_id, state, code, est_cost) VALUES (?,?,?,?,?,?,0)',
+      'INSERT INTO attempt (call, n, provider, upstream_id, state, code, est_cost) VALUES (?,?,?,?,?,?,?)',
     ) as Statement,
     open: database.prepare<Pick<Row<'openCall'>, 'id' | 'account' | 'owner' | 'lease_until'>, []>(
       'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',

@@ -9,13 +9,12 @@ import type {
   CallRecord,
   CountedBudget,
   DayAudit,
-  GrantCommand,
   KeySpend,
   LedgerStore,
   LedgerUpkeep,
   Totals,
 } from '../../../credits/ledger/ledger.ts'
-import { formatUsd, type Pico } from '../../../credits/money.ts'
+import type { Pico } from '../../../credits/money.ts'
 import { monthlyPrefix } from '../../../credits/calendar.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
 import type { RequestLogRow } from '../../../observe/call-log.ts'
@@ -29,16 +28,17 @@ import {
   type Lives,
   type SpillRecord,
 } from '../../ledger-core.ts'
-import { genesis } from '../../ledger-rows.ts'
+import { actOfGrant, genesis } from '../../ledger-rows.ts'
 import { cellsOfRequest, KeyUses, RequestBuffer, Soon } from '../../sql/work.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { auditFile } from '../audit/audit.ts'
 import { type Head, isOutage, orUnavailable } from '../database/sqlite.ts'
 import { CallTable, PriceRecords, type UsageDays } from './calls.ts'
 import {
+  actsOf,
   BulkInsert,
   type CachedWallet,
-  Corrections,
+  correctionsOf,
   type GroupHooks,
   Journal,
   SqliteTransactions,
@@ -58,6 +58,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
   constructor(parts: LedgerParts) {
     const tables = tablesOf(parts)
     const { time, wallets, journal, calls, sql, group } = tables
+    const logAct = actsOf(parts.database)
     super({
       wallets,
       writes: {
@@ -65,9 +66,12 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
         journal,
         sources: {
           priorGrant: (source) => priorGrantOf(sql.lotBySource.get(source)),
-          logGrant: (...given) => logGrant(sql, ...given),
+          logGrant: (...given) => {
+            const act = actOfGrant(...given)
+            if (act) logAct(act)
+          },
         },
-        corrections: new Corrections(parts.database),
+        corrections: correctionsOf(parts.database, logAct),
         lines: new CreditLines(parts.database),
       },
       time,
@@ -322,17 +326,6 @@ function priorGrantOf(row: PriorGrantRow | null): PriorGrant | null {
   )
 }
 
-function logGrant(
-  sql: ReturnType<typeof statements>,
-  { account, pool, amount, source, operator }: GrantCommand,
-  lot: string,
-  now: number,
-): void {
-  if (!operator) return
-  const after = { pool, usd: formatUsd(amount), lot, source, note: operator.note }
-  sql.logGrant.run(now, operator.id, account, JSON.stringify(after))
-}
-
 function statements(database: Database) {
   return {
     monthlyLot: database.prepare<{ id: string }, [string, number]>(
@@ -354,9 +347,6 @@ function statements(database: Database) {
     spentOnLine: database.prepare<{ spent: bigint }, [string]>(
       'SELECT spent FROM credit_line WHERE account = ?',
     ),
-    logGrant: database.prepare(
-      `INSERT INTO act (at, operator, what, subject, before, after) VALUES (?, ?, 'credits.grant', ?, NULL, ?)`,
-    ) as Statement,
     touch: database.prepare(
       `INSERT INTO server (owner, started_at) VALUES ('', ?) ON CONFLICT (owner) DO UPDATE SET started_at = excluded.started_at`,
     ) as Statement,

@@ -4,15 +4,8 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import { ShortLivedMap } from '../../../async/async.ts'
 import { startOfDay } from '../../../credits/calendar.ts'
-import type {
-  AdjustCommand,
-  CountedBudget,
-  GroupCall,
-  KeySpend,
-  RefundCommand,
-  TransactionKind,
-} from '../../../credits/ledger/ledger.ts'
-import { formatUsd, type Pico } from '../../../credits/money.ts'
+import type { CountedBudget, GroupCall, KeySpend, TransactionKind } from '../../../credits/ledger/ledger.ts'
+import type { Pico } from '../../../credits/money.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import {
   addLot,
@@ -25,7 +18,7 @@ import {
 } from '../../../credits/wallet.ts'
 import type { CommitFault, LogSync, NeededRows, Transactions } from '../../commits/durability.ts'
 import type { WalletSet } from '../../ledger-core.ts'
-import { doneBy, genesis, groupCallIn, hashOf, isDone, openCallOf } from '../../ledger-rows.ts'
+import { type ActCells, correctionsIn, genesis, groupCallIn, hashOf, openCallOf } from '../../ledger-rows.ts'
 import type { Row } from '../../schema.ts'
 import { type Head, isBusy, isFailedSync, isOutage, requireOne } from '../database/sqlite.ts'
 
@@ -302,51 +295,33 @@ export class BulkInsert {
 
 // The table of refunds and adjustments: each once for its id, with the answer that was given.
 
-export class Corrections {
-  readonly #find: Statement<Row<'correction', 'account' | 'kind' | 'lot' | 'taken' | 'debt'>, [string]>
-  readonly #ofLot: Statement<{ refunded: bigint }, [string]>
-  readonly #insert: Statement
-  readonly #log: Statement
+type CorrectionRow = Row<'correction', 'account' | 'kind' | 'lot' | 'taken' | 'debt'>
 
-  constructor(database: Database) {
-    this.#find = database.prepare('SELECT account, kind, lot, taken, debt FROM correction WHERE id = ?')
-    this.#ofLot = database.prepare(
-      'SELECT coalesce(sum(taken + debt), 0) AS refunded FROM correction WHERE lot = ?',
-    )
-    this.#insert = database.prepare(
-      'INSERT INTO correction (id, account, kind, taken, debt, at, lot) VALUES (?,?,?,?,?,?,?)',
-    )
-    this.#log = database.prepare(
-      `INSERT INTO act (at, operator, what, subject, before, after) VALUES (?, ?, 'credits.adjust', ?, NULL, ?)`,
-    )
-  }
+export function correctionsOf(database: Database, logAct: (act: ActCells) => void) {
+  const find = database.prepare<CorrectionRow, [string]>(
+    'SELECT account, kind, lot, taken, debt FROM correction WHERE id = ?',
+  )
+  const ofLot = database.prepare<{ refunded: bigint }, [string]>(
+    'SELECT coalesce(sum(taken + debt), 0) AS refunded FROM correction WHERE lot = ?',
+  )
+  const insert: Statement = database.prepare(
+    'INSERT INTO correction (id, account, kind, taken, debt, at, lot) VALUES (?,?,?,?,?,?,?)',
+  )
+  return correctionsIn({
+    find: (id) => find.get(id),
+    refundedOf: (lot) => ofLot.get(lot)?.refunded ?? 0n,
+    insert: ({ id, account, kind, taken, debt, lot }, at) =>
+      void insert.run(id, account, kind, taken, debt, at, lot),
+    logAct,
+  })
+}
 
-  findRefund(command: RefundCommand) {
-    return doneBy(command, this.#find.get(command.id))
-  }
-
-  hasAdjusted(command: AdjustCommand): boolean {
-    return isDone(command, this.#find.get(command.id))
-  }
-
-  refundedOf(lot: string): Pico {
-    return this.#ofLot.get(lot)?.refunded ?? 0n
-  }
-
-  noteRefund(
-    { id, account, lot }: RefundCommand,
-    { taken, debt }: { readonly taken: Pico; readonly debt: Pico },
-    now: number,
-  ): void {
-    this.#insert.run(id, account, 'refund', taken, debt, now, lot)
-  }
-
-  noteAdjustment({ id, account, pool, amount, refundOf, operator }: AdjustCommand, now: number): void {
-    this.#insert.run(id, account, 'adjust', -amount, 0n, now, refundOf ?? null)
-    // An act that was logged by itself could be missing: the audit takes an adjustment without one for forged.
-    if (operator !== undefined)
-      this.#log.run(now, operator, account, JSON.stringify({ id, pool, usd: formatUsd(amount) }))
-  }
+/** Writes acts of operators in the transaction that is under way. */
+export function actsOf(database: Database): (act: ActCells) => void {
+  const insert: Statement = database.prepare(
+    'INSERT INTO act (at, operator, what, subject, before, after) VALUES (?, ?, ?, ?, NULL, ?)',
+  )
+  return ({ at, operator, what, subject, after }) => void insert.run(at, operator, what, subject, after)
 }
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
