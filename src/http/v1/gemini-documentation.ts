@@ -135,12 +135,13 @@ export const callGemini: Operation = {
   },
 }
 
-export const callGeminiV1: Operation = {
-  ...callGemini,
-  id: 'callGeminiV1',
-  path: '/v1/models/{model}:{method}',
-  description: 'The same under the path that newer client libraries of Google’s call.',
+/** An operation under the path that newer client libraries of Google's call. */
+function asNewer(operation: Operation, path: string): Operation {
+  const description = 'The same under the path that newer client libraries of Google’s call.'
+  return { ...operation, id: `${operation.id}V1`, path, description }
 }
+
+export const callGeminiV1 = asNewer(callGemini, '/v1/models/{model}:{method}')
 
 export const callGeminiBare: Operation = {
   ...callGemini,
@@ -283,25 +284,6 @@ export const deleteInteraction: Operation = {
   schemas: { DeletedInteraction: z.object({}) },
 }
 
-const asNewer = 'The same under the path that newer client libraries of Google’s call.'
-
-export const createInteractionV1: Operation = {
-  ...createInteraction,
-  id: 'createInteractionV1',
-  path: '/v1/interactions',
-  description: asNewer,
-}
-
-export const getInteractionV1: Operation = {
-  ...getInteraction,
-  id: 'getInteractionV1',
-  path: '/v1/interactions/{id}',
-  description: asNewer,
-}
-
-export const deleteInteractionV1: Operation = {
-  ...deleteInteraction,
-  id: 'deleteInteractionV1',
-  path: '/v1/interactions/{id}',
-  description: asNewer,
-}
+export const createInteractionV1 = asNewer(createInteraction, '/v1/interactions')
+export const getInteractionV1 = asNewer(getInteraction, '/v1/interactions/{id}')
+export const deleteInteractionV1 = asNewer(deleteInteraction, '/v1/interactions/{id}')

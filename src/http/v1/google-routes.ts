@@ -65,15 +65,14 @@ export const showGeminiModel: Route<ServingParts> = {
 export const refuseInteraction: Refuse = refusalIn(({ error: { code, message, param, metadata } }) => ({
   error: { code, message, ...(param === null ? {} : { param }), metadata },
 }))
-const interactionErrors = () => refuseInteraction
+const ofInteractions = { identify: byGoogleKey, errors: () => refuseInteraction }
 
 export const createInteraction: Route<ServingParts> = {
   method: 'POST',
   path: '/v1beta/interactions',
   handle: async (parts, call) =>
     (await import('./gemini.ts')).createInteraction(parts, call, refuseInteraction),
-  identify: byGoogleKey,
-  errors: interactionErrors,
+  ...ofInteractions,
   operation: async () => (await import('./gemini-documentation.ts')).createInteraction,
 }
 
@@ -82,8 +81,7 @@ export const getInteraction: Route<StoredResponses> = {
   path: '/v1beta/interactions/:id',
   handle: async (parts, call) =>
     (await import('./gemini.ts')).showInteraction(parts, await call.caller(), call),
-  identify: byGoogleKey,
-  errors: interactionErrors,
+  ...ofInteractions,
   operation: async () => (await import('./gemini-documentation.ts')).getInteraction,
 }
 
@@ -93,8 +91,7 @@ export const deleteInteraction: Route = {
   handle: asCaller(async (parts, caller, call) =>
     (await import('./gemini.ts')).deleteInteraction(parts, caller, call),
   ),
-  identify: byGoogleKey,
-  errors: interactionErrors,
+  ...ofInteractions,
   operation: async () => (await import('./gemini-documentation.ts')).deleteInteraction,
 }
 
