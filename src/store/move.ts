@@ -4,7 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import { genesis } from './ledger-rows.ts'
 import { type DatabaseServer, StoreOpenError } from './store.ts'
-import { actsBookedNote, auditOf, movedNote } from './postgres/audit.ts'
+import { actsBookedNote, auditOf, movedNote, settingsOfAudit } from './postgres/audit.ts'
 import type { Connection } from './postgres/connection.ts'
 import { factsOf, migrate, placeOf, requireUsable, usingServer } from './postgres/server.ts'
 import { anchorsBeside, databasePath, openReader, readAnchors } from './sqlite/database/sqlite.ts'
@@ -39,6 +39,9 @@ const charactersAtOnce = 512 * 1024
 const fewRows = 10_000
 /** For the making of one index. */
 const memoryOfIndex = '256MB'
+/** A server that is in the middle of a statement would keep the database locked for a move that is over. Not every system can tell. */
+const noticingInterruption = `DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '2s', true);
+  EXCEPTION WHEN OTHERS THEN NULL; END $$`
 /** What processes note of themselves. */
 const ofProcesses: ReadonlySet<string> = new Set([
   'migration',
@@ -123,7 +126,9 @@ async function copy(
   const closing = new ClosedChain(chain!.id, holdsOfBudgets(from))
   let rows = 0
   const names = namesIn(from)
-  await to.run(`SET LOCAL maintenance_work_mem = '${memoryOfIndex}'`)
+  for (const each of [...settingsOfAudit, `maintenance_work_mem = '${memoryOfIndex}'`])
+    await to.run(`SET LOCAL ${each}`)
+  await to.run(noticingInterruption)
   for (const name of names) {
     const columns = tables.get(name)
     if (columns === undefined) throw new Error(`PostgreSQL has no table ${name}`)
