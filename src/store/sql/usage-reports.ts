@@ -427,20 +427,16 @@ class UsageSource {
       ({ mask, rows }) =>
         `SELECT ${columns}, ${costIn('m', mask)} AS cost, calls, ${otherDays} AS other ${rows}`,
     )
-    const bounds = yield* all<Bound>(
-      `SELECT ${named}, ${costAndCalls}, max(other) AS other FROM (${rowsOfMonths.join(' UNION ALL ')}) AS months
-       GROUP BY ${columns} ORDER BY cost DESC, calls DESC, ${this.#query.by} LIMIT ?`,
+    // Grouped once for both: counting the groups by themselves took half as long again.
+    const bounds = yield* all<Bound & { readonly groups: bigint }>(
+      `WITH every AS MATERIALIZED (
+         SELECT ${named}, ${costAndCalls}, max(other) AS other FROM (${rowsOfMonths.join(' UNION ALL ')}) AS months
+         GROUP BY ${columns})
+       SELECT every.*, (SELECT count(*) FROM every) AS groups FROM every
+       ORDER BY cost DESC, calls DESC, ${this.#query.by} LIMIT ?`,
       [...asked.flatMap(({ mask, values }) => [~BigInt(mask), ...values]), limit],
     )
-    if (bounds.length < limit) return { bounds, groups: bounds.length }
-    // A union has each group once.
-    const each = asked.length === 1 ? `DISTINCT ${columns}` : columns
-    const groupsOfMonths = asked.map(({ rows }) => `SELECT ${each} ${rows}`)
-    const [counted] = yield* all<{ groups: bigint }>(
-      `SELECT count(*) AS groups FROM (${groupsOfMonths.join(' UNION ')}) AS every`,
-      asked.flatMap(({ values }) => values),
-    )
-    return { bounds, groups: Number(counted!.groups) }
+    return { bounds, groups: Number(bounds[0]?.groups ?? 0n) }
   }
 
   /** Of the calls with a tag. The database ranks them, since there may be a value for each person. */
