@@ -11,7 +11,16 @@ import type {
 } from '../../observe/call-log.ts'
 import type { Awaitable } from '../../async/async.ts'
 import type { Row } from '../schema.ts'
-import { isSet, numberOrNull, recordReader, sql, type Statement, type Tables, type Work } from './work.ts'
+import {
+  composedSql,
+  isSet,
+  numberOrNull,
+  recordReader,
+  sql,
+  type Statement,
+  type Tables,
+  type Work,
+} from './work.ts'
 
 /** Entries of an index that one step looks at: about 2 ms. */
 const entriesPerStep = 10_000
@@ -155,14 +164,14 @@ function* step(
   const takesAll = ofEntry.text === '' && ofRow.text === ''
   const perStep = takesAll ? limit : most
   const entries = entriesOf(source, place, perStep)
-  const places = yield* statementOf<Place>(
+  const places = yield* composedSql<Place>(
     `SELECT seq, at FROM (${entries.sql}) AS block ${ofEntry.text} LIMIT ?`,
   ).all(...entries.values, ...ofEntry.values, ofRow.text === '' ? limit : perStep)
   const rows = yield* rowsAt(places, ofRow, limit)
   const last = rows.at(-1)
   if (rows.length === limit && last) return { rows, next: { at: last.at, seq: last.seq } }
   if (takesAll) return { rows, next: null }
-  const end = yield* statementOf<Place>(
+  const end = yield* composedSql<Place>(
     `SELECT seq, at FROM (${entries.sql}) AS block LIMIT 1 OFFSET ?`,
   ).first(...entries.values, perStep - 1)
   return { rows, next: end ? { at: Number(end.at), seq: Number(end.seq) } : null }
@@ -176,7 +185,7 @@ function* rowsAt(
 ): Work<LoggedRequest[]> {
   const rows: LoggedRequest[] = []
   const atOnce = text === '' ? limit : rowsAtOnce
-  const statement = statementOf<Row<'requestLog'>>(
+  const statement = composedSql<Row<'requestLog'>>(
     `SELECT * FROM request_log ${text === '' ? 'WHERE' : `${text} AND`} seq IN NUMBERS(?)`,
   )
   for (let at = 0; at < places.length && rows.length < limit; at += atOnce) {
@@ -263,15 +272,6 @@ function* keysIn({ key, line }: RequestQuery): Work<readonly string[] | undefine
   if (line === undefined) return key === undefined ? undefined : [key]
   const ids = (yield* keysOfLine.all(line)).map(({ id }) => id)
   return key === undefined ? ids : ids.filter((id) => id === key)
-}
-
-const statements = new Map<string, Statement<unknown>>()
-
-/** One for each combination of filters that is asked for: there are few. */
-function statementOf<Row>(text: string): Statement<Row> {
-  const made = (statements.get(text) ?? sql<Row>(text)) as Statement<Row>
-  statements.set(text, made)
-  return made
 }
 
 type Column = 'id' | 'account' | 'key' | 'model' | 'code' | 'provider' | 'outcome' | 'tag'

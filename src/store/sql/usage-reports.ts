@@ -27,15 +27,7 @@ import {
 } from './usage-figures.ts'
 import { type LongReports, rowsOfSmall } from '../long-reports.ts'
 import { keyIsIn, keyOfMode, keysOfLine } from './request-reader.ts'
-import {
-  type PieceWork,
-  sql,
-  type Statement,
-  type Step,
-  type StepResult,
-  type Tables,
-  type Work,
-} from './work.ts'
+import { composedSql, type PieceWork, type Step, type StepResult, type Tables, type Work } from './work.ts'
 
 /** Groups of a day that are read at once. Those of a month are sorted for each such page. */
 const groupsAtOnce = 1_000
@@ -195,17 +187,8 @@ function* allOf(pages: Pages): Work<UsageSum[]> {
   return rows
 }
 
-const statements = new Map<string, Statement<unknown>>()
-
-/** One for each kind of question: there are few. */
-function statementOf<Row>(text: string): Statement<Row> {
-  const made = (statements.get(text) ?? sql<Row>(text)) as Statement<Row>
-  statements.set(text, made)
-  return made
-}
-
 function all<Row>(text: string, values: readonly Value[]): Work<readonly Row[]> {
-  return statementOf<Row>(text).all(...values)
+  return composedSql<Row>(text).all(...values)
 }
 
 /** Whether a report reads few rows: it needs no thread of its own. */

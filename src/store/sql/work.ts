@@ -56,6 +56,15 @@ export function sql<Row = never>(text: string): Statement<Row> {
   return new Statement<Row>(text)
 }
 
+const composed = new Map<string, Statement<unknown>>()
+
+/** The same for a text that is put together from what is asked for: of these there are few, and each is made once. */
+export function composedSql<Row>(text: string): Statement<Row> {
+  const made = (composed.get(text) ?? sql<Row>(text)) as Statement<Row>
+  composed.set(text, made)
+  return made
+}
+
 /** A condition with one question mark, and its value: undefined where it is not asked for. */
 type Condition = readonly [text: string, value: Value | undefined]
 
