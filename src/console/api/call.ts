@@ -1,9 +1,17 @@
 // Calls to the gateway: JSON to the console's own origin with the session's cookie; failures are one kind of error.
 
-import { keepPreviousData, QueryClient, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import {
+  type InfiniteData,
+  keepPreviousData,
+  QueryClient,
+  useInfiniteQuery,
+  useQuery,
+  type UseQueryOptions,
+} from '@tanstack/react-query'
 import type {
   CreditsView,
   KeyListView,
+  KeyView,
   McpServerView,
   ModelView,
   OpenConversationView,
@@ -202,6 +210,11 @@ export const queryClient = new QueryClient({
   },
 })
 
+/** Has everything asked for again whose key begins with these. Resolves when what is shown of it has been. */
+export function refresh(...queryKey: readonly unknown[]): Promise<void> {
+  return queryClient.invalidateQueries({ queryKey })
+}
+
 onSessionOver(signedOut)
 
 const ofAccount = ({ queryKey }: { readonly queryKey: readonly unknown[] }) =>
@@ -229,11 +242,7 @@ export function takeSession(session: SessionView): void {
 
 /** The session as the gateway says. */
 export function useSessionNow() {
-  return useQuery({
-    queryKey: ['session'],
-    queryFn: () => call<SessionView>('GET', 'session'),
-    staleTime: 60_000,
-  })
+  return useAnswer<SessionView>(['session'], 'session', { staleTime: 60_000 })
 }
 
 /** The session that ended by itself and whose pages are kept; null if there is none. */
@@ -254,42 +263,75 @@ export function useSession(): { readonly data: SessionView | undefined } {
   return { data: now?.account === null && lost !== null ? lost : now }
 }
 
+type QueryKey = readonly unknown[]
+
+/** What a path of the console's API answers. */
+export function useAnswer<Answer>(queryKey: QueryKey, path: string, options: AskOptions<Answer> = {}) {
+  return useQuery({ queryKey, queryFn: () => call<Answer>('GET', path), ...options })
+}
+
+/** The `data` of what a path of the console's API answers. */
+export function useData<Data>(queryKey: QueryKey, path: string, options: AskOptions<Data> = {}) {
+  return useQuery({
+    queryKey,
+    queryFn: async () => (await call<{ data: Data }>('GET', path)).data,
+    ...options,
+  })
+}
+
+type AskOptions<Answer> = Pick<
+  UseQueryOptions<Answer>,
+  'enabled' | 'gcTime' | 'refetchInterval' | 'staleTime'
+>
+
+type PagesOf<OfPage> = InfiniteData<OfPage, string | null>
+
+interface PagesOptions<OfPage> {
+  /** Whether the list stays as it is until that of other filters is there. */
+  readonly keepsBefore?: boolean
+  readonly refetchInterval?: (query: { state: { data: PagesOf<OfPage> | undefined } }) => number | false
+}
+
+/** A list that is read page by page, and the rows of the pages so far. */
+export function usePages<Row, OfPage extends Page<Row> = Page<Row>>(
+  queryKey: QueryKey,
+  path: string,
+  asked: URLSearchParams | Record<string, string> = {},
+  { keepsBefore = false, refetchInterval }: PagesOptions<OfPage> = {},
+) {
+  const list = useInfiniteQuery<OfPage, Error, PagesOf<OfPage>, QueryKey, string | null>({
+    queryKey,
+    queryFn: ({ pageParam }) => {
+      const page = new URLSearchParams(asked)
+      if (pageParam !== null) page.set('cursor', pageParam)
+      return call<OfPage>('GET', `${path}?${page}`)
+    },
+    initialPageParam: null,
+    getNextPageParam: (last) => last.next_cursor,
+    ...(keepsBefore && { placeholderData: keepPreviousData<PagesOf<OfPage>> }),
+    ...(refetchInterval && { refetchInterval }),
+  })
+  return [list, list.data?.pages.flatMap(({ data }) => data) ?? []] as const
+}
+
 /** Pages of an account's keys, at a path of its own or below an operator's view of it. */
 export function useKeys(path: string, asked: Readonly<Record<string, string>>) {
-  const given = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== '')).toString()
-  return useInfiniteQuery({
-    queryKey: [...path.split('/'), given],
-    queryFn: ({ pageParam }) => {
-      const page = new URLSearchParams(given)
-      if (pageParam !== null) page.set('cursor', pageParam)
-      return call<KeyListView>('GET', `${path}?${page}`)
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-    placeholderData: keepPreviousData,
+  const given = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== ''))
+  return usePages<KeyView, KeyListView>([...path.split('/'), given.toString()], path, given, {
+    keepsBefore: true,
   })
 }
 
 export function useCredits() {
-  return useQuery({
-    queryKey: ['credits'],
-    queryFn: async () => (await call<{ data: CreditsView }>('GET', 'credits')).data,
-  })
+  return useData<CreditsView>(['credits'], 'credits')
 }
 
 export function useModels() {
-  return useQuery({
-    queryKey: ['models'],
-    queryFn: async () => (await call<{ data: readonly ModelView[] }>('GET', 'models')).data,
-    staleTime: 60_000,
-  })
+  return useData<readonly ModelView[]>(['models'], 'models', { staleTime: 60_000 })
 }
 
 export function useRecentRequests(limit: number) {
-  return useQuery({
-    queryKey: ['requests', 'recent', limit],
-    queryFn: () => call<Page<RequestRowView>>('GET', `requests?limit=${limit}`),
-  })
+  return useAnswer<Page<RequestRowView>>(['requests', 'recent', limit], `requests?limit=${limit}`)
 }
 
 const conversationList = {
@@ -312,36 +354,21 @@ export async function conversationsNow(): Promise<readonly OpenConversationView[
 }
 
 export function useMcpServers() {
-  return useQuery({
-    queryKey: ['mcp-servers'],
-    queryFn: async () => (await call<{ data: readonly McpServerView[] }>('GET', 'mcp-servers')).data,
-  })
+  return useData<readonly McpServerView[]>(['mcp-servers'], 'mcp-servers')
 }
 
 // Queries of top-ups, their terms, and how often one that waits is asked for.
 
 export function useTopUpTerms() {
-  return useQuery({
-    queryKey: ['top-up-terms'],
-    queryFn: () => call<{ data: TopUpTermsView }>('GET', 'top-up-terms').then(({ data }) => data),
-  })
+  return useData<TopUpTermsView>(['top-up-terms'], 'top-up-terms')
 }
 
 export function usePlans() {
-  return useQuery({
-    queryKey: ['plans'],
-    queryFn: () => call<{ data: OwnPlansView }>('GET', 'plans').then(({ data }) => data),
-  })
+  return useData<OwnPlansView>(['plans'], 'plans')
 }
 
 export function useTopUps() {
-  return useInfiniteQuery({
-    queryKey: ['top-ups'],
-    queryFn: ({ pageParam }) =>
-      call<Page<TopUpView>>('GET', `top-ups?limit=20${pageParam === null ? '' : `&cursor=${pageParam}`}`),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
+  return usePages<TopUpView>(['top-ups'], 'top-ups', { limit: '20' })
 }
 
 /** Short for a new payment, longer if it takes a while. */

@@ -5,7 +5,7 @@ import { Link, useLocation, useParams, useSearchParams } from 'wouter'
 import type { ModelView } from '../../http/console/answers.ts'
 import { useModels } from '../api/call.ts'
 import { t } from '../strings/text.ts'
-import { Button, Failure, Loading, Note, saveFile } from '../ui/kit.tsx'
+import { Button, Failure, Loading, Note, RowButton, saveFile } from '../ui/kit.tsx'
 import { isBoolean, isTextList, useRemembered } from '../ui/remembered.ts'
 import { Composer } from './composer.tsx'
 import { Conversations } from './conversation-list.tsx'
@@ -308,14 +308,12 @@ function Conversation({ id }: { id: string | undefined }) {
             </Button>
           )}
           {turns.length > 0 && (
-            <Button
-              small
-              look="quiet"
-              aria-label={t('Conversation as JSON')}
+            <RowButton
+              label={t('Conversation as JSON')}
               onClick={() => saveFile('conversation.json', 'application/json', asJson(title, turns))}
             >
               JSON
-            </Button>
+            </RowButton>
           )}
           <ModelPicker models={models} picked={picked} onPicked={write} />
         </div>

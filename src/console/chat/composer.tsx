@@ -1,6 +1,5 @@
 // The input for a question, with images and files.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import {
   type ClipboardEvent,
   type KeyboardEvent,
@@ -11,11 +10,22 @@ import {
   useRef,
   useState,
 } from 'react'
-import { Link } from 'wouter'
 import type { SavedPromptView } from '../../http/console/answers.ts'
-import { call, queryClient, useMcpServers } from '../api/call.ts'
+import { call, queryClient, refresh, useData, useMcpServers } from '../api/call.ts'
 import { t } from '../strings/text.ts'
-import { ActForm, Badge, Button, Dialog, Failure, Loading, TextArea, TextField, textOf } from '../ui/kit.tsx'
+import {
+  ActForm,
+  Badge,
+  Button,
+  Dialog,
+  Failure,
+  Loading,
+  RowButton,
+  TextArea,
+  TextField,
+  TextLink,
+  textOf,
+} from '../ui/kit.tsx'
 import type { Attachment } from './thread.ts'
 
 // The prompt library: texts that an account keeps. `/` in the composer brings them.
@@ -28,12 +38,7 @@ const mostShown = 8
 const promptsKey = ['prompts']
 
 export function usePrompts(isWanted = true) {
-  return useQuery({
-    queryKey: promptsKey,
-    queryFn: async () => (await call<{ data: readonly SavedPromptView[] }>('GET', 'prompts')).data,
-    enabled: isWanted,
-    staleTime: 60_000,
-  })
+  return useData<readonly SavedPromptView[]>(promptsKey, 'prompts', { enabled: isWanted, staleTime: 60_000 })
 }
 
 /** What was typed after a `/` that begins a message, while it can still be a name; null otherwise. */
@@ -156,10 +161,9 @@ function PromptsDialog({ onClose, ...library }: LibraryProps & { readonly onClos
 
 function Library({ written, onTake }: LibraryProps) {
   const { data, error, isPending, refetch } = usePrompts()
-  const client = useQueryClient()
   const [edited, setEdited] = useState<SavedPromptView | 'new' | null>(null)
   const listAgain = async () => {
-    await client.invalidateQueries({ queryKey: promptsKey })
+    await refresh(...promptsKey)
     setEdited(null)
   }
   const remove = async ({ id }: SavedPromptView) => {
@@ -198,30 +202,18 @@ function Library({ written, onTake }: LibraryProps) {
                   {prompt.text}
                 </span>
               </span>
-              <Button
-                small
-                look="quiet"
-                aria-label={t('Use {name}', { name: prompt.name })}
-                onClick={() => onTake(prompt.text)}
-              >
+              <RowButton label={t('Use {name}', { name: prompt.name })} onClick={() => onTake(prompt.text)}>
                 {t('Use')}
-              </Button>
-              <Button
-                small
-                look="quiet"
-                aria-label={t('Edit {name}', { name: prompt.name })}
-                onClick={() => setEdited(prompt)}
-              >
+              </RowButton>
+              <RowButton label={t('Edit {name}', { name: prompt.name })} onClick={() => setEdited(prompt)}>
                 {t('Edit')}
-              </Button>
-              <Button
-                small
-                look="quiet"
-                aria-label={t('Delete {title}', { title: prompt.name })}
+              </RowButton>
+              <RowButton
+                label={t('Delete {title}', { title: prompt.name })}
                 onClick={() => void remove(prompt)}
               >
                 {t('Delete')}
-              </Button>
+              </RowButton>
             </li>
           ))}
         </ul>
@@ -408,14 +400,12 @@ export function Composer({
                   <img src={data} alt="" className="size-6 rounded object-cover" />
                 )}
                 <span className="max-w-40 truncate">{name}</span>
-                <Button
-                  small
-                  look="quiet"
-                  aria-label={t('Remove {name}', { name })}
+                <RowButton
+                  label={t('Remove {name}', { name })}
                   onClick={() => keep(attachments.filter((_, other) => other !== index))}
                 >
                   ✕
-                </Button>
+                </RowButton>
               </li>
             ))}
           </ul>
@@ -616,9 +606,7 @@ function ServerChoices({ chosen, onChoose }: ServersProps) {
         </ul>
       )}
       <p>
-        <Link href="/mcp" className="text-accent underline">
-          {t('Servers and their tools')}
-        </Link>
+        <TextLink href="/mcp">{t('Servers and their tools')}</TextLink>
       </p>
     </div>
   )

@@ -1,11 +1,11 @@
 // The conversations beside the open one: found by title or by what was said, opened, and deleted. Pinned ones come first,
 // then folders, then the rest.
 
-import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { type ReactNode, useDeferredValue, useEffect, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { ConversationSearchView, ConversationView } from '../../http/console/answers.ts'
-import { call, send, useConversations } from '../api/call.ts'
+import { call, refresh, send, useConversations } from '../api/call.ts'
 import { ago, count, t } from '../strings/text.ts'
 import { ActForm, Button, Dialog, Failure } from '../ui/kit.tsx'
 import { isTextList, useRemembered } from '../ui/remembered.ts'
@@ -21,7 +21,6 @@ interface ConversationsProps {
 
 export function Conversations({ current, onNew, onOpened }: ConversationsProps) {
   const { data, error } = useConversations()
-  const client = useQueryClient()
   const [, navigate] = useLocation()
   const [typed, setTyped] = useState('')
   const q = useDeferredValue(typed).trim()
@@ -30,7 +29,7 @@ export function Conversations({ current, onNew, onOpened }: ConversationsProps) 
     await call('DELETE', `conversations/${encodeURIComponent(id)}`)
     stopAnswerIn(id)
     if (id === current) navigate('/chat')
-    await client.invalidateQueries({ queryKey: ['conversations'] })
+    await refresh('conversations')
     setDeleting(null)
   }
   const listOf = (some: readonly ConversationView[]) => (

@@ -1,9 +1,8 @@
 // Exports of conversations, read: ChatGPT's, Claude's, Open WebUI's and our own. Pure; what is in them is trusted in nothing.
 
-import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ImportedTurnView } from '../../http/console/answers.ts'
-import { call, faultIn } from '../api/call.ts'
+import { call, faultIn, refresh } from '../api/call.ts'
 import { count, t } from '../strings/text.ts'
 import { Button, Dialog, Failure, Note, useAct } from '../ui/kit.tsx'
 
@@ -241,7 +240,6 @@ export function ImportButton() {
 }
 
 function ImportForm() {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [outcome, setOutcome] = useState<Outcome | null>(null)
   const take = (file: File | undefined) =>
@@ -279,7 +277,7 @@ function ImportForm() {
         show()
       }
       show()
-      await client.invalidateQueries({ queryKey: ['conversations'] })
+      await refresh('conversations')
     })
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-3">

@@ -136,15 +136,13 @@ function rank(reason: NotCallable | null): number {
   return reason === null ? 0 : reason === 'no_provider' ? 2 : 1
 }
 
-function ModelChoices({
-  models,
-  picked,
-  onPick,
-}: {
-  models: readonly ModelView[]
-  picked: ModelView | undefined
-  onPick: (id: string) => void
-}) {
+interface ModelChoicesProps {
+  readonly models: readonly ModelView[]
+  readonly picked: ModelView | undefined
+  readonly onPick: (id: string) => void
+}
+
+function ModelChoices({ models, picked, onPick }: ModelChoicesProps) {
   const [typed, setTyped] = useState('')
   const [favourites, setFavourites] = useRemembered(favouritesItem, none, isTextList)
   // As they were when the list was opened: it does not move under the pointer.

@@ -1,9 +1,8 @@
 // A conversation that others see by a link: made and revoked by whose it is, and the page that they see.
 
-import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import type { SettledConversationView, SharedConversationView } from '../../http/console/answers.ts'
-import { call } from '../api/call.ts'
+import { useAnswer } from '../api/call.ts'
 import { moment, t } from '../strings/text.ts'
 import { Button, Code, Dialog, Failure, Loading, Logo, TimeIn, useAct } from '../ui/kit.tsx'
 import { Markdown } from './markdown.tsx'
@@ -66,10 +65,10 @@ function ShareForm({ share, onChange }: ShareButtonProps) {
 
 /** What whoever has a link sees; it needs no session. */
 export function SharedPage({ token }: { token: string }) {
-  const { data, error, refetch } = useQuery({
-    queryKey: ['shared', token],
-    queryFn: () => call<SharedConversationView>('GET', `shared/${encodeURIComponent(token)}`),
-  })
+  const { data, error, refetch } = useAnswer<SharedConversationView>(
+    ['shared', token],
+    `shared/${encodeURIComponent(token)}`,
+  )
   useEffect(() => {
     document.title = data ? `${data.title} · Weir` : 'Weir'
   }, [data])

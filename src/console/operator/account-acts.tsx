@@ -1,11 +1,10 @@
 // What operators set of an account, beside its credit.
 
-import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useLocation } from 'wouter'
 import type { InvitedView, LinkView } from '../../http/admin/answers.ts'
 import { csvOf } from '../../text/text.ts'
-import { call } from '../api/call.ts'
+import { call, refresh } from '../api/call.ts'
 import { elevate } from '../session/signed-out.tsx'
 import { moment, t } from '../strings/text.ts'
 import {
@@ -25,11 +24,10 @@ import {
 
 /** Purchased credit that an account has each month; `amount` is null for none. */
 export function MonthlyCredit({ path, amount }: { path: string; amount: string | null }) {
-  const client = useQueryClient()
   const submit = async (given: FormData) => {
     const body = { monthly_credit_usd: textOf(given, 'monthly_credit_usd') ?? null }
     await elevate(() => call('POST', `${path}/monthly-credit`, body))
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
   }
   return (
     <Section title={t('Credit of each month')}>
@@ -61,13 +59,12 @@ export function MonthlyCredit({ path, amount }: { path: string; amount: string |
 
 /** Deletes an account, whose address is written once more. */
 export function DeleteAccount({ path, email }: { path: string; email: string }) {
-  const client = useQueryClient()
   const [, navigate] = useLocation()
   const [asking, setAsking] = useState(false)
   const [written, setWritten] = useState('')
   const remove = async () => {
     await elevate(() => call('DELETE', path))
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
     navigate('/operator/accounts', { replace: true })
   }
   return (

@@ -1,6 +1,6 @@
 // All accounts, and the invitation of new ones.
 
-import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
 import type {
@@ -12,7 +12,7 @@ import type {
 } from '../../http/admin/answers.ts'
 import type { TopUpOfOperatorView } from '../../http/payments/answers.ts'
 import type { CreditsView, KeyView, OpenSessionView, Page } from '../../http/console/answers.ts'
-import { call, CallError, faultIn, newId, useKeys } from '../api/call.ts'
+import { call, CallError, faultIn, newId, refresh, useAnswer, useData, useKeys } from '../api/call.ts'
 import { DeleteAccount, Invite, MonthlyCredit, ShownLink } from './account-acts.tsx'
 import { DuplicatesIn, KeyChecks } from './support.tsx'
 import { around, timeOf } from './requests.tsx'
@@ -24,8 +24,8 @@ import { poolNames } from '../pages/words.tsx'
 import { elevate } from '../session/signed-out.tsx'
 import { moment, t, usd, usdShort } from '../strings/text.ts'
 import {
-  Back,
   ActForm,
+  Back,
   Badge,
   Button,
   Choice,
@@ -33,12 +33,13 @@ import {
   Empty,
   Fact,
   Failure,
-  Loading,
   Note,
   PageHead,
   RevokeButton,
   Section,
+  Select,
   TextField,
+  TextLink,
   textOf,
   Time,
   TimeIn,
@@ -122,19 +123,16 @@ export function Accounts() {
           onChange={(event) => change({ q: event.target.value })}
           className="control max-w-md flex-[1_1_12rem]"
         />
-        <select
-          aria-label={t('State')}
+        <Select
+          label={t('State')}
           value={state}
-          onChange={(event) => change({ state: event.target.value })}
+          onPick={(picked) => change({ state: picked })}
+          options={[
+            ['', t('every state')],
+            ...accountStates.map(([value, name]) => [value, t(name)] as const),
+          ]}
           className="control w-auto"
-        >
-          <option value="">{t('every state')}</option>
-          {accountStates.map(([value, name]) => (
-            <option key={value} value={value}>
-              {t(name)}
-            </option>
-          ))}
-        </select>
+        />
       </div>
       <QueryState query={list} />
       {list.data && rows.length === 0 && <Empty title={t('No account matches.')} />}
@@ -220,35 +218,27 @@ function AccountState({ account }: { account: AccountView }) {
 
 export function AccountPage() {
   const { id } = useParams<{ id: string }>()
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'account', id],
-    queryFn: async () =>
-      (await call<{ data: AccountDetailView }>('GET', `admin/accounts/${encodeURIComponent(id)}`)).data,
-  })
+  const query = useData<AccountDetailView>(
+    ['admin', 'account', id],
+    `admin/accounts/${encodeURIComponent(id)}`,
+  )
   return (
     <>
       <Back href="/operator/accounts">{t('Accounts')}</Back>
-      {isPending && <Loading />}
-      {error && (
-        <>
-          <PageHead title={t('Account')} />
-          <Failure error={error} retry={() => void refetch()} />
-        </>
-      )}
-      {data && <Whole account={data} />}
+      <QueryState query={query} title={t('Account')} />
+      {query.data && <Whole account={query.data} />}
     </>
   )
 }
 
 function Whole({ account }: { account: AccountDetailView }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [link, setLink] = useState<LinkView | null>(null)
   const path = `admin/accounts/${encodeURIComponent(account.id)}`
   const [query] = useSearchParams()
   const key = query.get('key')
   const [promoting, setPromoting] = useState(false)
-  const onChanged = () => client.invalidateQueries({ queryKey: ['admin'] })
+  const onChanged = () => refresh('admin')
   const change = (verb: string, body: object) =>
     act(async () => {
       await elevate(() => call('POST', `${path}/${verb}`, body))
@@ -270,8 +260,8 @@ function Whole({ account }: { account: AccountDetailView }) {
         <AccountState account={account} />
       </PageHead>
       <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
-        <Fact name={t('Id')}>
-          <span className="font-mono text-[12.5px]">{account.id}</span>
+        <Fact mono name={t('Id')}>
+          {account.id}
         </Fact>
         <Fact name={t('Role')}>{t(account.role)}</Fact>
         <Fact name={t('Opened')}>{moment(account.created_at)}</Fact>
@@ -354,7 +344,6 @@ function Whole({ account }: { account: AccountDetailView }) {
 }
 
 function Grant({ path }: { path: string }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   // If the answer was lost, the same grant is sent again with this id and booked once.
   const [id, setId] = useState(() => newId())
@@ -381,13 +370,13 @@ function Grant({ path }: { path: string }) {
         // The id stands for a grant whose answer was lost. What the form has now is another one.
         if (isConflict(thrown)) {
           setId(newId())
-          void client.invalidateQueries({ queryKey: ['admin'] })
+          void refresh('admin')
         }
         throw thrown
       }
       setId(newId())
       form.reset()
-      await client.invalidateQueries({ queryKey: ['admin'] })
+      await refresh('admin')
     })
   }
   return (
@@ -452,18 +441,14 @@ function isConflict(thrown: unknown): boolean {
 
 /** A list below the account's path, with a function that removes an entry and rejects if that is refused. */
 function useEntries<Entry extends { readonly id: string }>(path: string) {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', path],
-    queryFn: async () => (await call<{ data: readonly Entry[] }>('GET', path)).data,
-  })
+  const { data, error, isPending, refetch } = useData<readonly Entry[]>(['admin', path], path)
   const remove = async ({ id }: Entry) => {
     await call('DELETE', `${path}/${encodeURIComponent(id)}`)
     await refetch()
   }
   const state = (
     <>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {isPending && <Loading rows={1} />}
+      <QueryState query={{ error, isPending, refetch }} rows={1} />
     </>
   )
   return { rows: data ?? [], isPending, remove, state }
@@ -478,11 +463,10 @@ function LatestCalls({ account }: { account: string }) {
     ...(key === null ? {} : { key }),
     ...(at === null ? {} : around(at)),
   })
-  const list = useQuery({
-    queryKey: ['admin', 'requests', 'latest', asked.toString()],
-    queryFn: () =>
-      call<Page<OperatorRequestView>>('GET', `admin/requests?${asked}&limit=${at === null ? 8 : 50}`),
-  })
+  const list = useAnswer<Page<OperatorRequestView>>(
+    ['admin', 'requests', 'latest', asked.toString()],
+    `admin/requests?${asked}&limit=${at === null ? 8 : 50}`,
+  )
   const from = new URLSearchParams({ account, by: 'key' })
   return (
     <Section
@@ -495,18 +479,11 @@ function LatestCalls({ account }: { account: string }) {
       }
       side={
         <span className="flex gap-4">
-          <Link href={`/operator/requests?${asked}`} className="text-accent underline">
-            {t('All of them')}
-          </Link>
-          <Link href={`/operator/usage?${from}`} className="text-accent underline">
-            {t('Usage')}
-          </Link>
-          <Link
-            href={`/operator/acts?${new URLSearchParams({ subject: account })}`}
-            className="text-accent underline"
-          >
+          <TextLink href={`/operator/requests?${asked}`}>{t('All of them')}</TextLink>
+          <TextLink href={`/operator/usage?${from}`}>{t('Usage')}</TextLink>
+          <TextLink href={`/operator/acts?${new URLSearchParams({ subject: account })}`}>
             {t('Audit log')}
-          </Link>
+          </TextLink>
         </span>
       }
     >
@@ -520,23 +497,19 @@ function LatestCalls({ account }: { account: string }) {
 }
 
 function LatestPayments({ account }: { account: string }) {
-  const list = useQuery({
-    queryKey: ['admin', 'top-ups', 'latest', account],
-    queryFn: () =>
-      call<Page<TopUpOfOperatorView>>('GET', `admin/top-ups?${new URLSearchParams({ account })}&limit=5`),
-  })
+  const list = useAnswer<Page<TopUpOfOperatorView>>(
+    ['admin', 'top-ups', 'latest', account],
+    `admin/top-ups?${new URLSearchParams({ account })}&limit=5`,
+  )
   const rows = list.data?.data ?? []
   if (rows.length === 0) return null
   return (
     <Section
       title={t('Latest payments')}
       side={
-        <Link
-          href={`/operator/payments?${new URLSearchParams({ account })}`}
-          className="text-accent underline"
-        >
+        <TextLink href={`/operator/payments?${new URLSearchParams({ account })}`}>
           {t('All of them')}
-        </Link>
+        </TextLink>
       }
     >
       <TopUpTable
@@ -552,8 +525,7 @@ function LatestPayments({ account }: { account: string }) {
 function AccountKeys({ account, path }: { account: string; path: string }) {
   const [query] = useSearchParams()
   const [q, setQ] = useState(query.get('key') ?? '')
-  const list = useKeys(`${path}/keys`, { q })
-  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  const [list, rows] = useKeys(`${path}/keys`, { q })
   const remove = async ({ id }: KeyView) => {
     await call('DELETE', `${path}/keys/${encodeURIComponent(id)}`)
     await list.refetch()
@@ -650,7 +622,6 @@ function AccountSessions({ path }: { path: string }) {
 type Kind = 'none' | 'limited' | 'unlimited'
 
 function CreditLine({ path, credits }: { path: string; credits: CreditsView }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const { credit_line: line, debt } = credits
   const [kind, setKind] = useState<Kind>(line === null ? 'none' : line === 'unlimited' ? line : 'limited')
@@ -660,7 +631,7 @@ function CreditLine({ path, credits }: { path: string; credits: CreditsView }) {
     const wanted = kind === 'none' ? null : kind === 'unlimited' ? kind : amount
     void act(async () => {
       await elevate(() => call('POST', `${path}/credit-line`, { credit_line: wanted }))
-      await client.invalidateQueries({ queryKey: ['admin'] })
+      await refresh('admin')
     })
   }
   const fault = error === null ? undefined : faultIn(error)
@@ -719,10 +690,7 @@ function CreditLine({ path, credits }: { path: string; credits: CreditsView }) {
 export function AccountStatement() {
   const { id } = useParams<{ id: string }>()
   const account = `admin/accounts/${encodeURIComponent(id)}`
-  const { data } = useQuery({
-    queryKey: ['admin', 'account', id],
-    queryFn: async () => (await call<{ data: AccountDetailView }>('GET', account)).data,
-  })
+  const { data } = useData<AccountDetailView>(['admin', 'account', id], account)
   const page = `/operator/accounts/${encodeURIComponent(id)}`
   return (
     <Statements

@@ -1,14 +1,14 @@
 // Settings that are changed while the gateway runs: what a change would do is shown before, one press takes the latest
 // back, and a provider or a model is called to see whether it answers.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import type {
   ChangedSettingsView,
   KeptConfigurationView,
   SettingsTestView,
 } from '../../http/admin/answers.ts'
-import { call, faultIn, relayedAnswerWithinMs } from '../api/call.ts'
+import { call, faultIn, refresh, relayedAnswerWithinMs, useAnswer } from '../api/call.ts'
 import { elevate } from '../session/signed-out.tsx'
 import { count, milliseconds, t, usd } from '../strings/text.ts'
 import { ActForm, Badge, Button, Dialog, Failure, Loading, Note, TimeIn, useAct } from '../ui/kit.tsx'
@@ -18,10 +18,7 @@ export type Settings = Readonly<Record<string, unknown>>
 type Source = KeptConfigurationView['aliases'][number]['source']
 
 export function useConfiguration() {
-  return useQuery({
-    queryKey: ['admin', 'config'],
-    queryFn: () => call<KeptConfigurationView>('GET', 'admin/config'),
-  })
+  return useAnswer<KeptConfigurationView>(['admin', 'config'], 'admin/config')
 }
 
 /** Whether what comes from there wins over what is entered here. */
@@ -36,14 +33,13 @@ export function Origin({ source, origin }: { source: Source; origin: string }) {
   return <Badge>{t('set by {origin}', { origin })}</Badge>
 }
 
+interface SettingsTableProps {
+  readonly label: string
+  readonly settings: KeptConfigurationView['settings']
+}
+
 /** Settings with where each comes from. */
-export function SettingsTable({
-  label,
-  settings,
-}: {
-  label: string
-  settings: KeptConfigurationView['settings']
-}) {
+export function SettingsTable({ label, settings }: SettingsTableProps) {
   return (
     <Table label={label} columns={[t('Setting'), t('Value'), t('From')]}>
       {settings.map(({ setting, value, source, origin }) => (
@@ -120,7 +116,6 @@ interface ReviewProps {
 }
 
 function Review({ config, settings, calls, onBack, onDone }: ReviewProps) {
-  const client = useQueryClient()
   const [testing, setTesting] = useState(false)
   const heading = useRef<HTMLHeadingElement>(null)
   const { error, busy, act } = useAct()
@@ -135,7 +130,7 @@ function Review({ config, settings, calls, onBack, onDone }: ReviewProps) {
   useEffect(() => heading.current?.focus(), [])
   const putInForce = async () => {
     await elevate(() => call('PATCH', 'admin/config', { settings, revision: seen.data?.revision }))
-    await refreshAll(client)
+    await refreshAll()
     onDone()
   }
   return (
@@ -207,22 +202,18 @@ export function shownValue(value: unknown): string {
     : JSON.stringify(value)
 }
 
-function refreshAll(client: ReturnType<typeof useQueryClient>): Promise<unknown> {
-  return Promise.all([
-    client.invalidateQueries({ queryKey: ['admin'] }),
-    client.invalidateQueries({ queryKey: ['models'] }),
-  ])
+function refreshAll(): Promise<unknown> {
+  return Promise.all([refresh('admin'), refresh('models')])
 }
 
 /** The latest change, and the press that takes it back; also what a page must say before anything is changed. */
 export function LatestChange({ config }: { config: KeptConfigurationView }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [undone, setUndone] = useState<ChangedSettingsView | null>(null)
   const undo = async () => {
     const body = { revision: config.revision }
     setUndone(await elevate(() => call<ChangedSettingsView>('POST', 'admin/config/undo', body)))
-    await refreshAll(client)
+    await refreshAll()
   }
   return (
     <div className="mb-4 grid grid-cols-[minmax(0,1fr)] gap-2 empty:hidden">
@@ -274,11 +265,11 @@ export function TestDialog({ name, asked, onClose }: { name: string; asked: Call
   )
 }
 
-function TestedCalls({
-  asked,
-}: {
-  asked: Called & { readonly settings?: Settings; readonly revision?: number }
-}) {
+interface TestedCallsProps {
+  readonly asked: Called & { readonly settings?: Settings; readonly revision?: number }
+}
+
+function TestedCalls({ asked }: TestedCallsProps) {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['config-test'],
     queryFn: () =>

@@ -1,11 +1,11 @@
 // Groups of accounts, for operators: made, changed, their members, budgets and credit.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { GroupDetailView, GroupView, Page } from '../../http/console/answers.ts'
 import type { GroupStatementView } from '../../http/payments/answers.ts'
-import { addressOf, call, newId } from '../api/call.ts'
+import { addressOf, call, newId, refresh, useData, usePages } from '../api/call.ts'
 import { Budget, Members } from '../pages/groups.tsx'
 import { elevate } from '../session/signed-out.tsx'
 import { countOf, moment, monthName, t, usd } from '../strings/text.ts'
@@ -16,10 +16,9 @@ import {
   Dialog,
   Empty,
   Fact,
-  Failure,
-  Loading,
   PageHead,
   Section,
+  TextLink,
   TextField,
   textOf,
 } from '../ui/kit.tsx'
@@ -27,17 +26,7 @@ import { firstOnPhones, notOnPhones, numeric, Older, QueryState, Table, wideOnly
 
 export function Groups() {
   const [making, setMaking] = useState(false)
-  const list = useInfiniteQuery({
-    queryKey: ['admin', 'groups'],
-    queryFn: ({ pageParam }) =>
-      call<Page<GroupView>>(
-        'GET',
-        pageParam === null ? 'admin/groups' : `admin/groups?cursor=${encodeURIComponent(pageParam)}`,
-      ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  const [list, rows] = usePages<GroupView>(['admin', 'groups'], 'admin/groups')
   const names = new Map(rows.map(({ id, name }) => [id, name]))
   return (
     <>
@@ -100,17 +89,14 @@ export function Groups() {
   )
 }
 
+interface GroupFormProps {
+  readonly existing?: GroupView
+  readonly groups: readonly GroupView[]
+  readonly onClose: () => void
+}
+
 /** Makes a group, or changes one. */
-function GroupForm({
-  existing,
-  groups,
-  onClose,
-}: {
-  existing?: GroupView
-  groups: readonly GroupView[]
-  onClose: () => void
-}) {
-  const client = useQueryClient()
+function GroupForm({ existing, groups, onClose }: GroupFormProps) {
   const submit = async (given: FormData) => {
     const body = {
       name: textOf(given, 'name'),
@@ -122,7 +108,7 @@ function GroupForm({
     }
     const path = existing === undefined ? 'admin/groups' : `admin/groups/${existing.id}`
     await elevate(() => call(existing === undefined ? 'POST' : 'PATCH', path, body))
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
     onClose()
   }
   const others = groups.filter(({ id }) => id !== existing?.id)
@@ -186,28 +172,22 @@ function GroupForm({
 
 export function GroupPage() {
   const { id } = useParams<{ id: string }>()
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'group', id],
-    queryFn: async () =>
-      (await call<{ data: GroupDetailView }>('GET', `admin/groups/${encodeURIComponent(id)}`)).data,
-  })
+  const { data, error, isPending, refetch } = useData<GroupDetailView>(
+    ['admin', 'group', id],
+    `admin/groups/${encodeURIComponent(id)}`,
+  )
   return (
     <>
       <p className="mb-2 text-[13px]">
-        <Link href="/operator/groups" className="text-accent underline">
-          {t('Groups')}
-        </Link>
+        <TextLink href="/operator/groups">{t('Groups')}</TextLink>
         {data?.above.toReversed().map((group) => (
           <span key={group.id}>
             {' › '}
-            <Link href={`/operator/groups/${group.id}`} className="text-accent underline">
-              {group.name}
-            </Link>
+            <TextLink href={`/operator/groups/${group.id}`}>{group.name}</TextLink>
           </span>
         ))}
       </p>
-      {isPending && <Loading />}
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && <WholeGroup group={data} />}
     </>
   )
@@ -216,7 +196,6 @@ export function GroupPage() {
 type Open = 'change' | 'grant' | 'delete' | null
 
 function WholeGroup({ group }: { group: GroupDetailView }) {
-  const client = useQueryClient()
   const [, navigate] = useLocation()
   const [open, setOpen] = useState<Open>(null)
   const [grant] = useState(() => newId())
@@ -228,7 +207,7 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
   })
   const close = () => setOpen(null)
   const onChanged = async () => {
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
     close()
   }
   return (
@@ -248,8 +227,8 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
         <Fact name={t('Credit of its own')}>
           {group.credits === null ? t('none: its members pay') : usd(group.credits.spendable.api)}
         </Fact>
-        <Fact name={t('Id')}>
-          <span className="font-mono text-[12.5px]">{group.id}</span>
+        <Fact mono name={t('Id')}>
+          {group.id}
         </Fact>
       </dl>
       <div className="mt-4 flex flex-wrap gap-2">
@@ -286,7 +265,7 @@ function WholeGroup({ group }: { group: GroupDetailView }) {
             action={t('Delete')}
             onSubmit={async () => {
               await call('DELETE', path)
-              await client.invalidateQueries({ queryKey: ['admin'] })
+              await refresh('admin')
               navigate('/operator/groups')
             }}
           >
@@ -306,10 +285,7 @@ const months = 12
 function GroupStatement({ path }: { path: string }) {
   const [month, setMonth] = useState(() => monthsBack()[0]!)
   const at = `${path}/statements/${month}`
-  const query = useQuery({
-    queryKey: ['admin', 'group-statement', path, month],
-    queryFn: async () => (await call<{ data: GroupStatementView }>('GET', at)).data,
-  })
+  const query = useData<GroupStatementView>(['admin', 'group-statement', path, month], at)
   return (
     <Section title={t('Statement')}>
       <div className="mb-3 flex flex-wrap items-end gap-3">

@@ -1,8 +1,7 @@
 // The installation: its state, its ledger, and the acts of operators.
 
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useState } from 'react'
-import { Link, useSearchParams } from 'wouter'
+import { useSearchParams } from 'wouter'
 import type {
   ActView,
   AuditView,
@@ -10,10 +9,21 @@ import type {
   ConfigurationView,
   OverviewView,
 } from '../../http/admin/answers.ts'
-import type { Page } from '../../http/console/answers.ts'
-import { call } from '../api/call.ts'
+import { call, useAnswer, usePages } from '../api/call.ts'
 import { count, countOf, moment, t, usd, usdShort } from '../strings/text.ts'
-import { Badge, Button, Code, Empty, Fact, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
+import {
+  Badge,
+  Button,
+  Code,
+  Empty,
+  Fact,
+  Failure,
+  Note,
+  PageHead,
+  Section,
+  TextLink,
+  useAct,
+} from '../ui/kit.tsx'
 import {
   Filters,
   firstOnPhones,
@@ -26,11 +36,11 @@ import {
 } from '../ui/table.tsx'
 
 export function Overview() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'overview'],
-    queryFn: () => call<OverviewView>('GET', 'admin/overview'),
-    refetchInterval: 10_000,
-  })
+  const { data, error, isPending, refetch } = useAnswer<OverviewView>(
+    ['admin', 'overview'],
+    'admin/overview',
+    { refetchInterval: 10_000 },
+  )
   return (
     <>
       <PageHead title={t('Installation')} />
@@ -147,17 +157,7 @@ const actKinds: Readonly<Record<string, string>> = {
 
 export function Acts() {
   const chosen = useFilters(['operator', 'what', 'subject', 'from', 'to'])
-  const acts = useInfiniteQuery({
-    queryKey: ['admin', 'acts', chosen.toString()],
-    queryFn: ({ pageParam }) => {
-      const asked = new URLSearchParams(chosen)
-      if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<ActView>>('GET', `admin/acts?${asked}`)
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  const rows = acts.data?.pages.flatMap((page) => page.data) ?? []
+  const [acts, rows] = usePages<ActView>(['admin', 'acts', chosen.toString()], 'admin/acts', chosen)
   return (
     <>
       <PageHead
@@ -237,9 +237,9 @@ function ActSubject({ act: { what, subject, subject_email: email } }: { act: Act
   const text = email ?? subject
   if (place === null) return <span className="font-mono text-[12px]">{text}</span>
   return (
-    <Link href={place} title={subject} className="text-accent underline">
+    <TextLink href={place} title={subject}>
       {text}
-    </Link>
+    </TextLink>
   )
 }
 
@@ -274,16 +274,11 @@ function fieldsOf(state: unknown): Readonly<Record<string, unknown>> {
 const fewRows = 50
 
 export function CatalogPage() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'catalog'],
-    queryFn: () => call<CatalogView>('GET', 'admin/catalog'),
-  })
+  const { data, error, isPending, refetch } = useAnswer<CatalogView>(['admin', 'catalog'], 'admin/catalog')
   return (
     <>
       <PageHead title={t('Catalog')} about={t('The models offered here, and where their prices come from.')}>
-        <Link href="/models" className="text-accent underline">
-          {t('All models')}
-        </Link>
+        <TextLink href="/models">{t('All models')}</TextLink>
       </PageHead>
       <QueryState query={{ error, isPending, refetch }} />
       {data && <Whole state={data} />}
@@ -424,10 +419,10 @@ function json(value: unknown): string {
 type Setting = ConfigurationView['settings'][number]
 
 export function OperatorSettings() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'settings'],
-    queryFn: () => call<ConfigurationView>('GET', 'admin/settings'),
-  })
+  const { data, error, isPending, refetch } = useAnswer<ConfigurationView>(
+    ['admin', 'settings'],
+    'admin/settings',
+  )
   const [query, setQuery] = useSearchParams()
   const q = query.get('q') ?? ''
   const onlyChanged = query.get('all') === null

@@ -1,9 +1,8 @@
 // Keys of the admin API: made, shown once, revoked.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ManagementKeyView } from '../../http/admin/answers.ts'
-import { call, newId } from '../api/call.ts'
+import { call, newId, refresh, useData } from '../api/call.ts'
 import { day, t } from '../strings/text.ts'
 import {
   ActForm,
@@ -31,16 +30,14 @@ const tones: Readonly<Record<ManagementKeyView['state'], 'good' | 'warn' | 'plai
 }
 
 export function ManagementKeys() {
-  const client = useQueryClient()
   const [making, setMaking] = useState(false)
-  const { data, error, isPending, refetch } = useQuery({
+  const { data, error, isPending, refetch } = useData<readonly ManagementKeyView[]>(
     queryKey,
-    queryFn: async () =>
-      (await call<{ data: readonly ManagementKeyView[] }>('GET', 'admin/management-keys')).data,
-  })
+    'admin/management-keys',
+  )
   const revoke = async (id: string) => {
     await elevate(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))
-    await client.invalidateQueries({ queryKey })
+    await refresh(...queryKey)
   }
   return (
     <>
@@ -113,7 +110,6 @@ export function ManagementKeys() {
 
 /** The key is only in this dialog's state and is lost when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
-  const client = useQueryClient()
   // If the answer was lost, the same request is sent again with this id and makes no second key.
   const [id] = useState(() => newId())
   const [made, setMade] = useState<string | null>(null)
@@ -124,7 +120,7 @@ function Making({ onClose }: { onClose: () => void }) {
       setMade(key)
     } finally {
       // Also after an error: it may have been made, and only the answer was lost.
-      void client.invalidateQueries({ queryKey })
+      void refresh(...queryKey)
     }
   }
   if (made !== null)

@@ -2,11 +2,20 @@
 // of single models, and which of them are offered.
 
 import { type ReactNode, useState } from 'react'
-import { Link } from 'wouter'
 import type { KeptConfigurationView } from '../../http/admin/answers.ts'
 import { ExplainDialog } from '../pages/models.tsx'
 import { t } from '../strings/text.ts'
-import { Badge, Button, Choice, PageHead, Section, TextField, textOf } from '../ui/kit.tsx'
+import {
+  Badge,
+  Button,
+  Choice,
+  PageHead,
+  RowButton,
+  Section,
+  TextField,
+  TextLink,
+  textOf,
+} from '../ui/kit.tsx'
 import { firstOnPhones, notOnPhones, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import {
   ChangeDialog,
@@ -50,9 +59,7 @@ export function OperatorModels() {
           'Names of your own in front of models, and what differs from the catalog. Changes are in force at once.',
         )}
       >
-        <Link href="/models" className="text-accent underline">
-          {t('All models')}
-        </Link>
+        <TextLink href="/models">{t('All models')}</TextLink>
       </PageHead>
       <QueryState query={{ error, isPending, refetch }} />
       {config && (
@@ -74,15 +81,13 @@ interface PartProps {
   readonly onOpen: (open: Open) => void
 }
 
-function Opened({
-  open,
-  config,
-  onClose,
-}: {
-  open: Open
-  config: KeptConfigurationView
-  onClose: () => void
-}) {
+interface OpenedProps {
+  readonly open: Open
+  readonly config: KeptConfigurationView
+  readonly onClose: () => void
+}
+
+function Opened({ open, config, onClose }: OpenedProps) {
   switch (open.kind) {
     case 'route':
       return <RouteForm config={config} existing={open.entry} onClose={onClose} />
@@ -213,27 +218,24 @@ function Acts({ name, children }: { name: string; children: ReactNode }) {
   )
 }
 
+interface OwnActsProps {
+  readonly name: string
+  readonly source: Entry['source']
+  readonly onChange: () => void
+  readonly onTakeOut: () => void
+}
+
 /** What is done with an entry that was made here; what the file says is changed there. */
-function OwnActs({
-  name,
-  source,
-  onChange,
-  onTakeOut,
-}: {
-  name: string
-  source: Entry['source']
-  onChange: () => void
-  onTakeOut: () => void
-}) {
+function OwnActs({ name, source, onChange, onTakeOut }: OwnActsProps) {
   if (isWrittenElsewhere(source)) return null
   return (
     <>
       <Button small aria-label={t('Change {name}', { name })} onClick={onChange}>
         {t('Change')}
       </Button>
-      <Button small look="danger" aria-label={t('Take out {name}', { name })} onClick={onTakeOut}>
+      <RowButton look="danger" label={t('Take out {name}', { name })} onClick={onTakeOut}>
         {t('Take out')}
-      </Button>
+      </RowButton>
     </>
   )
 }
@@ -409,19 +411,15 @@ function linesOf(given: FormData, name: string): readonly string[] {
     .filter((line) => line !== '')
 }
 
-function TextArea({
-  label,
-  name,
-  hint,
-  value,
-  required = false,
-}: {
-  label: string
-  name: string
-  hint?: string
-  value: string
-  required?: boolean
-}) {
+interface TextAreaProps {
+  readonly label: string
+  readonly name: string
+  readonly hint?: string
+  readonly value: string
+  readonly required?: boolean
+}
+
+function TextArea({ label, name, hint, value, required = false }: TextAreaProps) {
   const id = `field-${name}`
   return (
     <div>

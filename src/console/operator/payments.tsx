@@ -1,6 +1,6 @@
 // The payments of all accounts, and the messages of their processors.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { AccountView } from '../../http/admin/answers.ts'
@@ -12,7 +12,16 @@ import type {
   TopUpDetailView,
   TopUpOfOperatorView,
 } from '../../http/payments/answers.ts'
-import { call, CallError, newId, relayedAnswerWithinMs } from '../api/call.ts'
+import {
+  call,
+  CallError,
+  newId,
+  refresh,
+  relayedAnswerWithinMs,
+  useAnswer,
+  useData,
+  usePages,
+} from '../api/call.ts'
 import { TopUpTable } from '../pages/payments.tsx'
 import {
   amountOf,
@@ -26,8 +35,8 @@ import {
 import { elevate } from '../session/signed-out.tsx'
 import { countOf, day, decimal, exact, moment, money, plus, t, usd } from '../strings/text.ts'
 import {
-  Back,
   ActForm,
+  Back,
   Badge,
   Button,
   Choice,
@@ -35,11 +44,12 @@ import {
   Empty,
   Fact,
   Failure,
-  Loading,
   Note,
   PageHead,
+  RowButton,
   Section,
   TextField,
+  TextLink,
   textOf,
   Time,
   useAct,
@@ -101,17 +111,11 @@ const paymentFilters = ['account', 'state', 'processor', 'problem', 'from', 'to'
 
 export function AllPayments() {
   const chosen = useFilters(paymentFilters)
-  const list = useInfiniteQuery({
-    queryKey: ['admin', 'top-ups', chosen.toString()],
-    queryFn: ({ pageParam }) => {
-      const asked = new URLSearchParams(chosen)
-      if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<TopUpOfOperatorView>>('GET', `admin/top-ups?${asked}`)
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  const [list, rows] = usePages<TopUpOfOperatorView>(
+    ['admin', 'top-ups', chosen.toString()],
+    'admin/top-ups',
+    chosen,
+  )
   return (
     <>
       <PaymentsHead />
@@ -186,10 +190,10 @@ export function AccountLink({ id, email = null }: { id: string; email?: string |
 }
 
 export function Messages() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'payment-events'],
-    queryFn: () => call<{ data: readonly PaymentEventView[] }>('GET', 'admin/payment-events'),
-  })
+  const { data, error, isPending, refetch } = useAnswer<{ data: readonly PaymentEventView[] }>(
+    ['admin', 'payment-events'],
+    'admin/payment-events',
+  )
   return (
     <>
       <PaymentsHead />
@@ -251,9 +255,7 @@ function EventTable({ events }: { events: readonly PaymentEventView[] }) {
             {event.top_up === null ? (
               '–'
             ) : (
-              <Link href={`/operator/payments/${event.top_up}`} className="text-accent underline">
-                {event.top_up}
-              </Link>
+              <TextLink href={`/operator/payments/${event.top_up}`}>{event.top_up}</TextLink>
             )}
           </td>
           <td className={`font-mono text-[12px] whitespace-nowrap ${notOnPhones}`}>
@@ -271,33 +273,23 @@ function EventTable({ events }: { events: readonly PaymentEventView[] }) {
 export function PaymentPage() {
   const { id } = useParams<{ id: string }>()
   const path = `admin/top-ups/${encodeURIComponent(id)}`
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'top-up', id],
-    queryFn: async () => (await call<{ data: TopUpDetailView }>('GET', path)).data,
-  })
+  const query = useData<TopUpDetailView>(['admin', 'top-up', id], path)
   return (
     <>
       <Back href="/operator/payments">{t('Payments')}</Back>
-      {isPending && <Loading />}
-      {error && (
-        <>
-          <PageHead title={t('Top-up')} />
-          <Failure error={error} retry={() => void refetch()} />
-        </>
-      )}
-      {data && <Whole topUp={data} path={path} />}
+      <QueryState query={query} title={t('Top-up')} />
+      {query.data && <Whole topUp={query.data} path={path} />}
     </>
   )
 }
 
 function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [refunding, setRefunding] = useState(false)
   const reconcile = () =>
     act(async () => {
       await call('POST', `${path}/reconcile`, undefined, { withinMs: relayedAnswerWithinMs })
-      await client.invalidateQueries({ queryKey: ['admin'] })
+      await refresh('admin')
     })
   const canRefund = ['credited', 'refunded_part', 'disputed'].includes(topUp.state)
   return (
@@ -311,8 +303,8 @@ function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
         </div>
       )}
       <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
-        <Fact name={t('Id')}>
-          <span className="font-mono text-[12.5px] break-all">{topUp.id}</span>
+        <Fact mono name={t('Id')}>
+          {topUp.id}
         </Fact>
         <Fact name={t('Account')}>
           <span className="break-all">
@@ -326,11 +318,11 @@ function Whole({ topUp, path }: { topUp: TopUpDetailView; path: string }) {
           <Fact name={t('Plan')}>{planText(topUp.plan)}</Fact>
         )}
         <Fact name={t('Processor')}>{processorName(topUp.processor)}</Fact>
-        <Fact name={t('Page')}>
-          <span className="font-mono text-[12.5px] break-all">{topUp.reference ?? '–'}</span>
+        <Fact mono name={t('Page')}>
+          {topUp.reference ?? '–'}
         </Fact>
-        <Fact name={t('Payment')}>
-          <span className="font-mono text-[12.5px] break-all">{topUp.payment_id ?? '–'}</span>
+        <Fact mono name={t('Payment')}>
+          {topUp.payment_id ?? '–'}
         </Fact>
         <Fact name={t('Receipt')}>{topUp.receipt ?? '–'}</Fact>
         <Fact name={t('Opened')}>{moment(topUp.created_at)}</Fact>
@@ -408,14 +400,13 @@ function Reversals({ topUp }: { topUp: TopUpDetailView }) {
 }
 
 function Refund({ topUp, path, onClose }: { topUp: TopUpDetailView; path: string; onClose: () => void }) {
-  const client = useQueryClient()
   // If the answer was lost, the same refund is sent again with this id and made once.
   const [id] = useState(() => newId())
   const rest = decimal(plus(exact(topUp.amount), exact(`-${topUp.refunded}`)))
   const refund = async (given: FormData) => {
     const amount = textOf(given, 'amount') ?? rest
     await elevate(() => call('POST', `${path}/refund`, { id, amount }, { withinMs: relayedAnswerWithinMs }))
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
     onClose()
   }
   return (
@@ -460,10 +451,10 @@ const subscriptionTones: Readonly<Record<PeriodView['state'], 'good' | 'warn' | 
 export function Subscriptions() {
   const [granting, setGranting] = useState(false)
   const [ending, setEnding] = useState<PeriodView | null>(null)
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'subscriptions'],
-    queryFn: () => call<SubscriptionsView>('GET', 'admin/subscriptions'),
-  })
+  const { data, error, isPending, refetch } = useAnswer<SubscriptionsView>(
+    ['admin', 'subscriptions'],
+    'admin/subscriptions',
+  )
   const periods = data?.data
   return (
     <>
@@ -521,14 +512,13 @@ export function Subscriptions() {
               <td className="num">{usd(period.credit_usd)}</td>
               <td className="text-right">
                 {(period.state === 'active' || period.state === 'grace') && (
-                  <Button
-                    small
+                  <RowButton
                     look="danger"
-                    aria-label={t('End {name}', { name: period.subscription })}
+                    label={t('End {name}', { name: period.subscription })}
                     onClick={() => setEnding(period)}
                   >
                     {t('End')}
-                  </Button>
+                  </RowButton>
                 )}
               </td>
             </tr>
@@ -544,7 +534,6 @@ export function Subscriptions() {
 const tenYearsMs = 3_650 * 86_400_000
 
 function Granting({ products, onClose }: { products: SubscriptionsView['products']; onClose: () => void }) {
-  const client = useQueryClient()
   // If the answer was lost, the same period is sent again and granted once: these two name it.
   const [{ subscription, begins }] = useState(() => ({
     subscription: `sub_${newId().slice(0, 18)}`,
@@ -567,7 +556,7 @@ function Granting({ products, onClose }: { products: SubscriptionsView['products
       state: 'active',
     }
     await elevate(() => call('POST', 'admin/subscriptions', body))
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
     onClose()
   }
   if (products.length === 0)
@@ -652,14 +641,13 @@ export async function accountIdOf(typed: string): Promise<string> {
 }
 
 function Ending({ period, onClose }: { period: PeriodView; onClose: () => void }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const { source, subscription } = period
   const end = (state: 'ended' | 'refunded') =>
     act(async () => {
       const body = { source, subscription, state }
       await elevate(() => call('POST', 'admin/subscriptions/end', body))
-      await client.invalidateQueries({ queryKey: ['admin'] })
+      await refresh('admin')
       onClose()
     })
   return (

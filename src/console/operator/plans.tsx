@@ -1,10 +1,8 @@
 // Plans for operators: what is sold, who has it, and periods by hand.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Page } from '../../http/console/answers.ts'
 import type { PlanView, SubscriberView } from '../../http/payments/answers.ts'
-import { call, newId } from '../api/call.ts'
+import { call, newId, refresh, useData, usePages } from '../api/call.ts'
 import { elevate } from '../session/signed-out.tsx'
 import { countOf, day, money, t, usd } from '../strings/text.ts'
 import { ActForm, Badge, Button, Choice, Dialog, Empty, Section, TextField, textOf } from '../ui/kit.tsx'
@@ -13,24 +11,11 @@ import { accountIdOf, AccountLink, PaymentsHead } from './payments.tsx'
 
 export function AllPlans() {
   const [granting, setGranting] = useState(false)
-  const plans = useQuery({
-    queryKey: ['admin', 'plans'],
-    queryFn: async () => (await call<{ data: readonly PlanView[] }>('GET', 'admin/plans')).data,
-  })
-  const subscribers = useInfiniteQuery({
-    queryKey: ['admin', 'subscribers'],
-    queryFn: ({ pageParam }) => {
-      const asked = new URLSearchParams({
-        limit: '100',
-        ...(pageParam === null ? {} : { cursor: pageParam }),
-      })
-      return call<Page<SubscriberView>>('GET', `admin/plans/subscribers?${asked}`)
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
+  const plans = useData<readonly PlanView[]>(['admin', 'plans'], 'admin/plans')
+  const [subscribers, rows] = usePages<SubscriberView>(['admin', 'subscribers'], 'admin/plans/subscribers', {
+    limit: '100',
   })
   const sold = plans.data ?? []
-  const rows = subscribers.data?.pages.flatMap(({ data }) => data) ?? []
   return (
     <>
       <PaymentsHead>
@@ -130,14 +115,13 @@ export function AllPlans() {
 }
 
 function GrantPlan({ plans, onClose }: { plans: readonly PlanView[]; onClose: () => void }) {
-  const client = useQueryClient()
   // If the answer was lost, the same grant is sent again with this id and made once.
   const [id] = useState(() => newId())
   const grant = async (given: FormData) => {
     const account = await accountIdOf(textOf(given, 'account') ?? '')
     const plan = encodeURIComponent(textOf(given, 'plan') ?? '')
     await elevate(() => call('POST', `admin/plans/${plan}/grants`, { account, id }))
-    await client.invalidateQueries({ queryKey: ['admin'] })
+    await refresh('admin')
     onClose()
   }
   return (

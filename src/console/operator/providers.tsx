@@ -1,10 +1,9 @@
 // Providers for operators: how they are doing, called now, added, changed and taken out of service.
 
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { Link, useParams } from 'wouter'
+import { useParams } from 'wouter'
 import type { KeptConfigurationView, ProviderView } from '../../http/admin/answers.ts'
-import { call } from '../api/call.ts'
+import { useData } from '../api/call.ts'
 import { count, countOf, milliseconds, moment, percent, t } from '../strings/text.ts'
 import {
   Back,
@@ -16,6 +15,7 @@ import {
   Note,
   PageHead,
   Section,
+  TextLink,
   TextField,
   textOf,
   Time,
@@ -42,9 +42,7 @@ interface Known {
 
 function useProviders() {
   const config = useConfiguration()
-  const health = useQuery({
-    queryKey: ['admin', 'providers'],
-    queryFn: async () => (await call<{ data: readonly ProviderView[] }>('GET', 'admin/providers')).data,
+  const health = useData<readonly ProviderView[]>(['admin', 'providers'], 'admin/providers', {
     refetchInterval: 10_000,
   })
   const known = config.data?.providers.map((settings): Known => ({
@@ -93,9 +91,7 @@ export function Providers() {
           <li key={settings.id} className="card flex flex-col gap-3 p-4">
             <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
               <h2 className="min-w-0 flex-1 font-semibold break-words">
-                <Link href={`/operator/providers/${settings.id}`} className="text-accent underline">
-                  {settings.name}
-                </Link>{' '}
+                <TextLink href={`/operator/providers/${settings.id}`}>{settings.name}</TextLink>{' '}
                 <span className="font-mono text-[12px] font-normal text-muted">{settings.id}</span>
               </h2>
               <State settings={settings} health={health} />
@@ -255,14 +251,14 @@ export function ProviderPage() {
           </div>
           <div className="card p-4">
             <dl className="mb-3 grid grid-cols-1 gap-3 sm:grid-cols-3">
-              <Fact name={t('Id')}>
-                <span className="font-mono text-[12.5px]">{one.settings.id}</span>
+              <Fact mono name={t('Id')}>
+                {one.settings.id}
               </Fact>
               <Fact name={t('Address')}>
                 <span className="font-mono text-[12.5px] wrap-anywhere">{one.settings.base_url || '–'}</span>
               </Fact>
-              <Fact name={t('Protocol')}>
-                <span className="font-mono text-[12.5px]">{one.settings.protocol}</span>
+              <Fact mono name={t('Protocol')}>
+                {one.settings.protocol}
               </Fact>
             </dl>
             <Figures health={one.health} />
@@ -504,15 +500,13 @@ function KeyField({ config, hint }: { config: KeptConfigurationView; hint?: stri
   )
 }
 
-function ChangeProvider({
-  config,
-  provider,
-  onClose,
-}: {
-  config: KeptConfigurationView
-  provider: Provider
-  onClose: () => void
-}) {
+interface ChangeProviderProps {
+  readonly config: KeptConfigurationView
+  readonly provider: Provider
+  readonly onClose: () => void
+}
+
+function ChangeProvider({ config, provider, onClose }: ChangeProviderProps) {
   const set = (name: string) => provider.settings.find(({ setting }) => setting === name)
   const keys = set('api_key')
   const own = keys?.source === 'console' && Array.isArray(keys.value) ? (keys.value as string[]) : []

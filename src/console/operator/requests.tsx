@@ -1,15 +1,15 @@
 // The calls of everybody, with filters that stand in the address, and one box that finds what a piece of text belongs to.
 
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import type { FormEvent } from 'react'
 import { Link, Redirect, useLocation, useParams, useSearchParams } from 'wouter'
 import type { OperatorRequestView, SearchView } from '../../http/admin/answers.ts'
-import type { Page, RequestDetailView } from '../../http/console/answers.ts'
+import type { RequestDetailView } from '../../http/console/answers.ts'
 import { DuplicatesOf } from './support.tsx'
-import { addressOf, call } from '../api/call.ts'
+import { call, useData, usePages } from '../api/call.ts'
 import { Outcome, RequestDetails } from '../pages/requests.tsx'
 import { count, milliseconds, moment, t, usdShort } from '../strings/text.ts'
-import { Badge, Button, Empty, Failure, Loading, PageHead, textOf } from '../ui/kit.tsx'
+import { Badge, Button, Download, Empty, PageHead, TextLink, textOf } from '../ui/kit.tsx'
 import {
   firstOnPhones,
   notOnPhones,
@@ -34,17 +34,11 @@ export function AllRequests() {
   const chosen = new URLSearchParams(
     filters.flatMap((name) => (valueOf(name) ? [[name, valueOf(name)]] : [])),
   )
-  const list = useInfiniteQuery({
-    queryKey: ['admin', 'requests', chosen.toString()],
-    queryFn: ({ pageParam }) => {
-      const asked = new URLSearchParams(chosen)
-      if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<OperatorRequestView>>('GET', `admin/requests?${asked}`)
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  const [list, rows] = usePages<OperatorRequestView>(
+    ['admin', 'requests', chosen.toString()],
+    'admin/requests',
+    chosen,
+  )
   const filter = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget)
@@ -76,13 +70,7 @@ export function AllRequests() {
         <Button onClick={() => void list.refetch()} busy={list.isRefetching}>
           {t('Refresh')}
         </Button>
-        <a
-          href={addressOf(`/console/api/admin/requests.csv?${chosen}`)}
-          download
-          className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
-        >
-          CSV
-        </a>
+        <Download path={`admin/requests.csv?${chosen}`} />
       </PageHead>
       <form
         key={chosen.toString()}
@@ -182,34 +170,25 @@ export function AnyRequest() {
   const { id } = useParams<{ id: string }>()
   const [query] = useSearchParams()
   const ids = query.get('ids')?.split(',') ?? [id]
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['admin', 'request', id],
-    queryFn: async () =>
-      (await call<{ data: AnyRequestView }>('GET', `admin/requests/${encodeURIComponent(id)}`)).data,
-  })
+  const request = useData<AnyRequestView>(
+    ['admin', 'request', id],
+    `admin/requests/${encodeURIComponent(id)}`,
+  )
   return (
     <>
       <p className="mb-2 flex flex-wrap gap-x-4 text-[13px]">
-        <Link href="/operator/requests" className="text-accent underline">
-          {t('All calls')}
-        </Link>
-        {data?.account && (
+        <TextLink href="/operator/requests">{t('All calls')}</TextLink>
+        {request.data?.account && (
           <Link
-            href={`/operator/accounts/${data.account}`}
+            href={`/operator/accounts/${request.data.account}`}
             className="text-accent underline min-w-0 break-words"
           >
-            {data.account_email ?? data.account}
+            {request.data.account_email ?? request.data.account}
           </Link>
         )}
       </p>
-      {isPending && <Loading />}
-      {error && (
-        <>
-          <PageHead title={t('Request')} />
-          <Failure error={error} retry={() => void refetch()} />
-        </>
-      )}
-      {data && <RequestDetails request={data} beside={<DuplicatesOf ids={ids} />} />}
+      <QueryState query={request} title={t('Request')} />
+      {request.data && <RequestDetails request={request.data} beside={<DuplicatesOf ids={ids} />} />}
     </>
   )
 }

@@ -1,6 +1,5 @@
 // "I was charged twice": calls that may be one request, beside each other, with what each was charged and from where.
 
-import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import type {
   DuplicateCallView,
@@ -8,11 +7,11 @@ import type {
   KeyChecksView,
   KeyCheckView,
 } from '../../http/admin/answers.ts'
-import { addressOf, call } from '../api/call.ts'
+import { useAnswer, useData } from '../api/call.ts'
 import { Outcome } from '../pages/requests.tsx'
 import { poolName } from '../pages/words.tsx'
 import { count, countOf, milliseconds, moment, t, usd } from '../strings/text.ts'
-import { Badge, Note, Section, Time } from '../ui/kit.tsx'
+import { Badge, ErrorCode, Note, Section, Time } from '../ui/kit.tsx'
 import { firstOnPhones, notOnPhones, numeric, QueryState, Table, wholeRow, wideOnly } from '../ui/table.tsx'
 
 type DuplicateSet = DuplicatesView['data'][number]
@@ -36,10 +35,7 @@ const differences: Readonly<Record<DuplicateSet['differ'][number], string>> = {
 }
 
 function useDuplicates(asked: URLSearchParams) {
-  return useQuery({
-    queryKey: ['admin', 'duplicates', asked.toString()],
-    queryFn: () => call<DuplicatesView>('GET', `admin/duplicates?${asked}`),
-  })
+  return useAnswer<DuplicatesView>(['admin', 'duplicates', asked.toString()], `admin/duplicates?${asked}`)
 }
 
 /** Of the calls with these ids; of one alone, with those that look like it. */
@@ -192,10 +188,7 @@ function payersOf({ drawn, on_credit: owed, paid_by: payer, account }: Duplicate
 
 /** `path`: of the key, such as `admin/accounts/…/keys/…`. */
 export function KeyChecks({ path }: { path: string }) {
-  const query = useQuery({
-    queryKey: ['admin', path, 'checks'],
-    queryFn: async () => (await call<{ data: KeyChecksView }>('GET', `${path}/checks`)).data,
-  })
+  const query = useData<KeyChecksView>(['admin', path, 'checks'], `${path}/checks`)
   const faults = query.data?.checks.filter(({ code }) => code !== null) ?? []
   return (
     <Section title={t('Does the key work?')}>
@@ -230,14 +223,7 @@ function Check({ check }: { check: KeyCheckView }) {
         {code === null ? (
           <Badge tone="good">{t('passed')}</Badge>
         ) : (
-          <a
-            href={addressOf(`/docs/errors#${code}`)}
-            target="_blank"
-            rel="noreferrer"
-            className="font-mono text-[12px] text-bad underline"
-          >
-            {code}
-          </a>
+          <ErrorCode code={code} className="text-[12px] text-bad" />
         )}
       </p>
       {remedy !== null && <p className="mt-0.5 text-[12.5px]">{remedy}</p>}

@@ -1,9 +1,8 @@
 // Vouchers: made, shown once, revoked.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { NewVoucherView, VoucherView } from '../../http/payments/answers.ts'
-import { call, newId } from '../api/call.ts'
+import { call, newId, refresh, useData } from '../api/call.ts'
 import { elevate } from '../session/signed-out.tsx'
 import { day, t, usd } from '../strings/text.ts'
 import {
@@ -38,15 +37,11 @@ const voucherTones: Readonly<Record<VoucherView['state'], 'good' | 'plain' | 'wa
 }
 
 export function Vouchers() {
-  const client = useQueryClient()
   const [making, setMaking] = useState(false)
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey,
-    queryFn: async () => (await call<{ data: readonly VoucherView[] }>('GET', 'admin/vouchers')).data,
-  })
+  const { data, error, isPending, refetch } = useData<readonly VoucherView[]>(queryKey, 'admin/vouchers')
   const revoke = async (id: string) => {
     await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
-    await client.invalidateQueries({ queryKey })
+    await refresh(...queryKey)
   }
   return (
     <>
@@ -115,7 +110,6 @@ export function Vouchers() {
 
 /** The codes are only in this dialog's state and are lost when it closes. */
 function Making({ onClose }: { onClose: () => void }) {
-  const client = useQueryClient()
   // If the answer was lost, the same request is sent again with this id and makes no second batch.
   const [id] = useState(() => newId())
   const [codes, setCodes] = useState<readonly string[] | null>(null)
@@ -135,7 +129,7 @@ function Making({ onClose }: { onClose: () => void }) {
       setCodes(data.map(({ code }) => code))
     } finally {
       // Also after an error: they may have been made, and only the answer was lost.
-      void client.invalidateQueries({ queryKey })
+      void refresh(...queryKey)
     }
   }
   if (codes !== null)

@@ -1,9 +1,8 @@
 // How each client is pointed at this gateway, with texts to copy.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ConnectView, NewKeyView } from '../../http/console/answers.ts'
-import { call, useModels } from '../api/call.ts'
+import { refresh, useAnswer, useModels } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import { Button, Code, Copy, PageHead } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
@@ -11,10 +10,7 @@ import { firstModel } from './models.tsx'
 import { KeyForm } from './keys.tsx'
 
 export function Connect() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['connect'],
-    queryFn: () => call<ConnectView>('GET', 'connect'),
-  })
+  const { data, error, isPending, refetch } = useAnswer<ConnectView>(['connect'], 'connect')
   const { data: models } = useModels()
   const [chosen, setChosen] = useState('')
   const [model, setModel] = useState('')
@@ -23,7 +19,6 @@ export function Connect() {
   const [making, setMaking] = useState(false)
   // Nothing but this page holds the text of the key.
   const [made, setMade] = useState<NewKeyView | null>(null)
-  const client = useQueryClient()
   const shown = data?.clients.find(({ id }) => id === chosen) ?? data?.clients[0]
   return (
     <>
@@ -133,7 +128,7 @@ export function Connect() {
           onMade={(key) => {
             setMade(key)
             setMaking(false)
-            void client.invalidateQueries({ queryKey: ['keys'] })
+            void refresh('keys')
           }}
         />
       )}

@@ -1,12 +1,11 @@
 // Every credit of the account: by pool, by lot over time, and in the order in which it would be spent.
 
-import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import type { Pool } from '../../credits/pool.ts'
-import type { CreditsView as CreditsOf, HistoryEntryView, LotView, Page } from '../../http/console/answers.ts'
-import { addressOf, call, useCredits } from '../api/call.ts'
+import type { CreditsView as CreditsOf, HistoryEntryView, LotView } from '../../http/console/answers.ts'
+import { addressOf, useCredits, usePages } from '../api/call.ts'
 import { ago, day, t, usd, usdShort } from '../strings/text.ts'
-import { Badge, Empty, Note, PageHead, Section, Time, Usd } from '../ui/kit.tsx'
+import { Badge, Empty, Note, PageHead, Section, TextLink, Time, Usd } from '../ui/kit.tsx'
 import { notOnPhones, numeric, Older, QueryState, Table, wideOnly } from '../ui/table.tsx'
 import { kindNames, Payments } from './payments.tsx'
 import { PlanEnding, PlansLink } from './plans.tsx'
@@ -21,9 +20,7 @@ export function Credits() {
         about={t('1 credit is 1 US dollar of model usage, at the provider’s own price.')}
       >
         <PlansLink />
-        <Link href="/credits/statements" className="text-accent underline">
-          {t('Statements')}
-        </Link>
+        <TextLink href="/credits/statements">{t('Statements')}</TextLink>
         <Link
           href="/credits/top-up"
           className="inline-flex h-9 items-center rounded-md border border-accent bg-accent px-3.5 font-medium text-accent-ink hover:opacity-90"
@@ -108,17 +105,14 @@ function Whole({ credits }: { credits: CreditsOf }) {
   )
 }
 
-function Order({
-  title,
-  pools,
-  credits,
-  free,
-}: {
-  title: string
-  pools: readonly Pool[]
-  credits: CreditsOf
-  free: string
-}) {
+interface OrderProps {
+  readonly title: string
+  readonly pools: readonly Pool[]
+  readonly credits: CreditsOf
+  readonly free: string
+}
+
+function Order({ title, pools, credits, free }: OrderProps) {
   const rows = pools.flatMap((pool) =>
     credits.lots.filter((lot) => lot.pool === pool && Number(lot.remaining) > 0),
   )
@@ -221,17 +215,9 @@ function kindName(kind: string): string {
 }
 
 function History() {
-  const history = useInfiniteQuery({
-    queryKey: ['credits', 'history'],
-    queryFn: ({ pageParam }) =>
-      call<Page<HistoryEntryView>>(
-        'GET',
-        `credits/history?limit=50${pageParam === null ? '' : `&cursor=${pageParam}`}`,
-      ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
+  const [history, rows] = usePages<HistoryEntryView>(['credits', 'history'], 'credits/history', {
+    limit: '50',
   })
-  const rows = history.data?.pages.flatMap((page) => page.data) ?? []
   return (
     <Section
       title={t('History')}
@@ -298,9 +284,7 @@ export function Notices({ credits: { notices } }: { credits: Pick<CreditsOf, 'no
           {notice.kind === 'balance_low' ? (
             <>
               {t('The purchased credit is low: {amount} is left.', { amount: usd(notice.available) })}{' '}
-              <Link href="/credits/top-up" className="text-accent underline">
-                {t('Top up')}
-              </Link>
+              <TextLink href="/credits/top-up">{t('Top up')}</TextLink>
             </>
           ) : (
             t('{amount} of purchased credit expires on {day}.', {

@@ -1,6 +1,5 @@
 // The groups that an account is a member of, and those that it administers.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useParams } from 'wouter'
 import type {
@@ -8,9 +7,8 @@ import type {
   GroupView,
   MemberView,
   OwnGroupView,
-  Page,
 } from '../../http/console/answers.ts'
-import { call, useSession } from '../api/call.ts'
+import { call, refresh, useData, useSession, usePages } from '../api/call.ts'
 import { elevate } from '../session/signed-out.tsx'
 import { moment, t, usd } from '../strings/text.ts'
 import {
@@ -20,11 +18,11 @@ import {
   Dialog,
   Empty,
   Fact,
-  Failure,
-  Loading,
   PageHead,
+  RowButton,
   Section,
   TextField,
+  TextLink,
   textOf,
 } from '../ui/kit.tsx'
 import {
@@ -47,16 +45,14 @@ const windowNames: Readonly<Record<GroupView['budget_window'], string>> = {
   none: '{limit} in all',
 }
 
+interface BudgetProps {
+  readonly limit: string | null
+  readonly spent: string
+  readonly window: GroupView['budget_window']
+}
+
 /** A budget with a bar of how much of it is spent. */
-export function Budget({
-  limit,
-  spent,
-  window,
-}: {
-  limit: string | null
-  spent: string
-  window: GroupView['budget_window']
-}) {
+export function Budget({ limit, spent, window }: BudgetProps) {
   if (limit === null) return <span className="text-muted">{t('none')}</span>
   const part = Number(limit) === 0 ? 1 : Math.min(1, Number(spent) / Number(limit))
   const percent = Math.round(part * 100)
@@ -92,22 +88,11 @@ interface MembersProps {
 }
 
 export function Members({ path, known, self }: MembersProps) {
-  const client = useQueryClient()
   const [open, setOpen] = useState<Open | null>(null)
-  const list = useInfiniteQuery({
-    queryKey: [known, 'members', path],
-    queryFn: ({ pageParam }) =>
-      call<Page<MemberView>>(
-        'GET',
-        pageParam === null ? `${path}/members` : `${path}/members?cursor=${encodeURIComponent(pageParam)}`,
-      ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
-  })
-  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  const [list, rows] = usePages<MemberView>([known, 'members', path], `${path}/members`)
   const close = () => setOpen(null)
   const onDone = async () => {
-    await client.invalidateQueries({ queryKey: [known] })
+    await refresh(known)
     close()
   }
   const add = <Button onClick={() => setOpen({ kind: 'add' })}>{t('Add a member')}</Button>
@@ -164,22 +149,19 @@ export function Members({ path, known, self }: MembersProps) {
                   <span className="text-muted">{t('you')}</span>
                 ) : (
                   <div className="flex justify-end gap-1 max-sm:grid max-sm:w-max">
-                    <Button
-                      small
-                      look="quiet"
-                      aria-label={t('Change {name}', { name: member.email })}
+                    <RowButton
+                      label={t('Change {name}', { name: member.email })}
                       onClick={() => setOpen({ kind: 'change', member })}
                     >
                       {t('Change')}
-                    </Button>
-                    <Button
-                      small
+                    </RowButton>
+                    <RowButton
                       look="danger"
-                      aria-label={t('Remove {name}', { name: member.email })}
+                      label={t('Remove {name}', { name: member.email })}
                       onClick={() => setOpen({ kind: 'remove', member })}
                     >
                       {t('Remove')}
-                    </Button>
+                    </RowButton>
                   </div>
                 )}
               </td>
@@ -210,18 +192,15 @@ export function Members({ path, known, self }: MembersProps) {
   )
 }
 
+interface MemberFormProps {
+  readonly path: string
+  readonly existing?: MemberView
+  readonly onDone: () => Promise<void>
+  readonly onClose: () => void
+}
+
 /** Adds a member, or changes one. */
-function MemberForm({
-  path,
-  existing,
-  onDone,
-  onClose,
-}: {
-  path: string
-  existing?: MemberView
-  onDone: () => Promise<void>
-  onClose: () => void
-}) {
+function MemberForm({ path, existing, onDone, onClose }: MemberFormProps) {
   const submit = async (given: FormData) => {
     const body = { role: textOf(given, 'role'), budget_usd: textOf(given, 'budget_usd') ?? null }
     await elevate(() =>
@@ -258,10 +237,7 @@ function MemberForm({
 }
 
 export function MyGroups() {
-  const groups = useQuery({
-    queryKey: ['groups'],
-    queryFn: async () => (await call<{ data: readonly OwnGroupView[] }>('GET', 'groups')).data,
-  })
+  const groups = useData<readonly OwnGroupView[]>(['groups'], 'groups')
   return (
     <>
       <PageHead
@@ -326,27 +302,19 @@ export function MyGroup() {
   const { id } = useParams<{ id: string }>()
   const { data: session } = useSession()
   const path = `groups/${encodeURIComponent(id)}`
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['groups', id],
-    queryFn: async () => (await call<{ data: AdministeredGroupView }>('GET', path)).data,
-  })
+  const { data, error, isPending, refetch } = useData<AdministeredGroupView>(['groups', id], path)
   return (
     <>
       <p className="mb-2 text-[13px]">
-        <Link href="/groups" className="text-accent underline">
-          {t('My groups')}
-        </Link>
+        <TextLink href="/groups">{t('My groups')}</TextLink>
         {data?.above.toReversed().map((group) => (
           <span key={group.id}>
             {' › '}
-            <Link href={`/groups/${group.id}`} className="text-accent underline">
-              {group.name}
-            </Link>
+            <TextLink href={`/groups/${group.id}`}>{group.name}</TextLink>
           </span>
         ))}
       </p>
-      {isPending && <Loading />}
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} />
       {data && (
         <>
           <PageHead title={data.name} />

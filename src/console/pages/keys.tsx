@@ -1,6 +1,6 @@
 // The account's keys: listed, made, changed, replaced and revoked.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { KeyView, NewKeyView, OwnGroupView, Page, RequestRowView } from '../../http/console/answers.ts'
 import {
@@ -9,7 +9,9 @@ import {
   faultIn,
   fullAddressOf,
   newId,
+  refresh,
   useCredits,
+  useData,
   useKeys,
   useModels,
   useSession,
@@ -51,16 +53,14 @@ type Open =
   | { readonly kind: 'revealed'; readonly made: NewKeyView }
 
 export function Keys() {
-  const client = useQueryClient()
   const [open, setOpen] = useState<Open | null>(null)
   const [all, setAll] = useState(false)
   const [q, setQ] = useState('')
-  const keys = useKeys('keys', { state: all ? 'all' : 'current', q })
+  const [keys, rows] = useKeys('keys', { state: all ? 'all' : 'current', q })
   const close = () => {
     setOpen(null)
-    void client.invalidateQueries({ queryKey: ['keys'] })
+    void refresh('keys')
   }
-  const rows = keys.data?.pages.flatMap(({ data }) => data) ?? []
   const hidden = keys.data?.pages.reduce((sum, page) => sum + page.hidden, 0) ?? 0
   return (
     <>
@@ -322,15 +322,13 @@ const overlaps = [
   ['7d', '7 days'],
 ] as const
 
-function Rotate({
-  keyRow,
-  onClose,
-  onMade,
-}: {
-  keyRow: KeyView
-  onClose: () => void
-  onMade: (made: NewKeyView) => void
-}) {
+interface RotateProps {
+  readonly keyRow: KeyView
+  readonly onClose: () => void
+  readonly onMade: (made: NewKeyView) => void
+}
+
+function Rotate({ keyRow, onClose, onMade }: RotateProps) {
   const { error, busy, act } = useAct()
   const [overlap, setOverlap] = useState('24h')
   const rotate = () =>
@@ -440,11 +438,7 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
   // If the answer was lost, the same request is sent again with this id and makes no second key.
   const [id] = useState(() => newId())
   const [more, setMore] = useState(existing !== undefined && hasBounds(existing))
-  const groups = useQuery({
-    queryKey: ['groups'],
-    queryFn: async () => (await call<{ data: readonly OwnGroupView[] }>('GET', 'groups')).data,
-    enabled: existing === undefined,
-  })
+  const groups = useData<readonly OwnGroupView[]>(['groups'], 'groups', { enabled: existing === undefined })
   const fault = error === null ? undefined : faultIn(error)
   const wrong = (param: string) => (fault?.param === param ? fault.message : undefined)
   const submit = (event: FormEvent<HTMLFormElement>) => {
@@ -682,7 +676,6 @@ interface KeyAct {
 }
 
 function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: KeyAct) => void }) {
-  const client = useQueryClient()
   return (
     <Table
       label={t('Keys')}
@@ -720,11 +713,7 @@ function KeyTable({ rows, onOpen }: { rows: readonly KeyView[]; onOpen: (open: K
           </td>
           <td>
             <div className="flex justify-end gap-1 max-sm:grid max-sm:w-max max-sm:grid-cols-2">
-              <PauseButton
-                keyRow={key}
-                path="keys"
-                onDone={() => client.invalidateQueries({ queryKey: ['keys'] })}
-              />
+              <PauseButton keyRow={key} path="keys" onDone={() => refresh('keys')} />
               {actsOn(key).map((kind) => (
                 <Button
                   key={kind}

@@ -1,10 +1,9 @@
 // The account's MCP servers: their headers, whether they answer, and their tools.
 
-import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { McpProbeView, McpServerView } from '../../http/console/answers.ts'
-import { call, fullAddressOf, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
+import { call, fullAddressOf, refresh, relayedAnswerWithinMs, useMcpServers } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import {
   ActForm,
@@ -83,7 +82,6 @@ function Outcome() {
 }
 
 function Server({ server }: { server: McpServerView }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [probe, setProbe] = useState<McpProbeView | null>(null)
   const [removing, setRemoving] = useState(false)
@@ -92,7 +90,7 @@ function Server({ server }: { server: McpServerView }) {
     act(async () => {
       setProbe(null)
       setProbe(await call<McpProbeView>('POST', `${path}/test`, {}, { withinMs: relayedAnswerWithinMs }))
-      await client.invalidateQueries({ queryKey: ['mcp-servers'] })
+      await refresh('mcp-servers')
     })
   const lacking = server.needs_authorization || probe?.needs_authorization === true
   return (
@@ -103,8 +101,8 @@ function Server({ server }: { server: McpServerView }) {
         {server.authorized && !lacking && <Badge tone="good">{t('signed in')}</Badge>}
       </h2>
       <dl className="mt-2 grid gap-x-6 gap-y-2 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_auto]">
-        <Fact name={t('Address')}>
-          <span className="font-mono text-[12.5px] break-all">{server.url}</span>
+        <Fact mono name={t('Address')}>
+          {server.url}
         </Fact>
         <Fact name={t('Is sent')}>{sentTo(server)}</Fact>
         <Fact name={t('Changed')}>
@@ -169,12 +167,11 @@ function Tools({ probe }: { probe: McpProbeView }) {
 }
 
 function Removing({ name, path, onClose }: { name: string; path: string; onClose: () => void }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const remove = () =>
     act(async () => {
       await call('DELETE', path)
-      await client.invalidateQueries({ queryKey: ['mcp-servers'] })
+      await refresh('mcp-servers')
       onClose()
     })
   return (
@@ -210,14 +207,13 @@ async function authorize(name: string): Promise<void> {
 
 /** `names` are those of the existing servers. */
 function ServerForm({ names, onClose }: { names: readonly string[]; onClose: () => void }) {
-  const client = useQueryClient()
   const [way, setWay] = useState<Way>('nothing')
   const [replacing, setReplacing] = useState<string | null>(null)
   const add = async (given: FormData) => {
     const body = bodyOf(given, way)
     if (names.includes(body.name) && replacing !== body.name) return setReplacing(body.name)
     const { name } = await call<McpServerView>('POST', 'mcp-servers', body)
-    await client.invalidateQueries({ queryKey: ['mcp-servers'] })
+    await refresh('mcp-servers')
     if (way === 'oauth') await authorize(name)
     onClose()
   }

@@ -6,7 +6,7 @@ import { useSearchParams } from 'wouter'
 import type { ModelView, NotCallable } from '../../http/console/answers.ts'
 import { send, useModels } from '../api/call.ts'
 import { compact, count, milliseconds, percent, t } from '../strings/text.ts'
-import { Badge, Button, Copy, Dialog, Empty, Fact, PageHead } from '../ui/kit.tsx'
+import { Badge, Button, Copy, Dialog, Empty, Fact, PageHead, Select } from '../ui/kit.tsx'
 import { QueryState, useWindow } from '../ui/table.tsx'
 import { poolNames } from './words.tsx'
 
@@ -75,42 +75,37 @@ export function Models() {
           onChange={(event) => set('q', event.target.value)}
           className="control max-sm:col-span-3"
         />
-        <select
-          aria-label={t('Provider')}
+        <Select
+          label={t('Provider')}
           value={provider}
-          onChange={(event) => set('provider', event.target.value)}
-          className="control"
-        >
-          <option value="">{t('every provider')}</option>
-          {providers.map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-        <select
-          aria-label={t('Which')}
+          onPick={(value) => set('provider', value)}
+          options={[['', t('every provider')], ...providers.map((name) => [name, name] as const)]}
+        />
+        <Select
+          label={t('Which')}
           value={only}
-          onChange={(event) => set('only', event.target.value)}
-          className="control"
-        >
-          <option value="">{t('all')}</option>
-          <option value="callable">{t('callable now')}</option>
-          <option value="flash">{t('flash class')}</option>
-          <option value="open">{t('open')}</option>
-          <option value="premium">{t('premium')}</option>
-          <option value="reasoning">{t('reasoning')}</option>
-          <option value="images">{t('reads images')}</option>
-        </select>
-        <select
-          aria-label={t('Order')}
+          onPick={(value) => set('only', value)}
+          options={[
+            ['', t('all')],
+            ['callable', t('callable now')],
+            ['flash', t('flash class')],
+            ['open', t('open')],
+            ['premium', t('premium')],
+            ['reasoning', t('reasoning')],
+            ['images', t('reads images')],
+          ]}
+        />
+        <Select
+          label={t('Order')}
           value={sort}
-          onChange={(event) => set('sort', event.target.value)}
-          className="control"
-        >
-          <option value="name">{t('by name')}</option>
-          <option value="input">{t('cheapest input')}</option>
-          <option value="output">{t('cheapest output')}</option>
-          <option value="context">{t('largest context')}</option>
-        </select>
+          onPick={(value) => set('sort', value)}
+          options={[
+            ['name', t('by name')],
+            ['input', t('cheapest input')],
+            ['output', t('cheapest output')],
+            ['context', t('largest context')],
+          ]}
+        />
       </div>
       <QueryState query={{ error, isPending, refetch }} rows={10} />
       {data && rows.length === 0 && <Empty title={t('No model matches.')} />}

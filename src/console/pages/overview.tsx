@@ -1,13 +1,12 @@
 // The account at a glance: what can be spent, what happened lately, and the next step where nothing has.
 
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import type { CreditsView, KeyView, UsageView } from '../../http/console/answers.ts'
-import { call, useCredits, useKeys, useRecentRequests } from '../api/call.ts'
+import { useAnswer, useCredits, useKeys, useRecentRequests } from '../api/call.ts'
 import { count, countOf, day, t, usd, usdShort } from '../strings/text.ts'
 import { AsTable, Chart } from '../ui/chart.tsx'
-import { Empty, Failure, Loading, Note, PageHead, Section } from '../ui/kit.tsx'
+import { Empty, Failure, Loading, Note, PageHead, Section, TextLink } from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 import { Notices } from './credits.tsx'
 import { poolNames } from './words.tsx'
@@ -24,14 +23,7 @@ export function Overview() {
       {credits.isPending ? <Loading rows={2} /> : credits.data && <Spendable credits={credits.data} />}
       <Month />
       <KeysToSee />
-      <Section
-        title={t('Latest requests')}
-        side={
-          <Link href="/requests" className="text-accent underline">
-            {t('All requests')}
-          </Link>
-        }
-      >
+      <Section title={t('Latest requests')} side={<TextLink href="/requests">{t('All requests')}</TextLink>}>
         <QueryState query={recent} />
         {recent.data?.data.length === 0 && <NextStep />}
         {recent.data && recent.data.data.length > 0 && <RequestTable rows={recent.data.data} />}
@@ -53,14 +45,7 @@ function Month() {
   }
   if (recent.totals.calls === 0 && now.before?.totals.calls === 0) return null
   return (
-    <Section
-      title={t('This month')}
-      side={
-        <Link href="/usage?days=month" className="text-accent underline">
-          {t('Usage')}
-        </Link>
-      }
-    >
+    <Section title={t('This month')} side={<TextLink href="/usage?days=month">{t('Usage')}</TextLink>}>
       <div className="grid gap-3 lg:grid-cols-[14rem_minmax(0,1fr)]">
         <MonthFigures usage={now} from={`${month}-01`} />
         <ThirtyDays usage={recent} />
@@ -71,7 +56,7 @@ function Month() {
 
 function useUsageByDay(span: string) {
   const asked = `usage?by=day&${span}`
-  return useQuery({ queryKey: ['usage', asked], queryFn: () => call<UsageView>('GET', asked) })
+  return useAnswer<UsageView>(['usage', asked], asked)
 }
 
 function MonthFigures({ usage: { totals, before }, from }: { usage: UsageView; from: string }) {
@@ -149,13 +134,12 @@ function ThirtyDays({ usage }: { usage: UsageView }) {
         <p className="mt-3 flex flex-wrap gap-x-4 text-[12.5px]">
           <span className="text-muted">{t('Failures of a day:')}</span>
           {failing.map(({ day: name, errors }) => (
-            <Link
+            <TextLink
               key={name}
               href={`/requests?${new URLSearchParams({ outcome: 'unserved', from: name, to: name })}`}
-              className="text-accent underline"
             >
               {day(name)}: {count(errors)}
-            </Link>
+            </TextLink>
           ))}
         </p>
       )}
@@ -169,9 +153,9 @@ const nearShare = 0.8
 const soonMs = 14 * 86_400_000
 
 function KeysToSee() {
-  const { data } = useKeys('keys', { state: 'current' })
+  const [, rows] = useKeys('keys', { state: 'current' })
   const [now] = useState(() => Date.now())
-  const keys = data?.pages.flatMap((page) => page.data).filter(({ state }) => state === 'active') ?? []
+  const keys = rows.filter(({ state }) => state === 'active')
   const shareOf = ({ limit_usd: limit, spent_usd: spent }: KeyView) =>
     limit === null || Number(limit) === 0 ? 0 : Number(spent) / Number(limit)
   const near = keys.filter((key) => shareOf(key) >= nearShare)
@@ -186,17 +170,13 @@ function KeysToSee() {
             spent: usdShort(key.spent_usd),
             limit: usdShort(key.limit_usd ?? '0'),
           })}{' '}
-          <Link href="/keys" className="text-accent underline">
-            {t('Keys')}
-          </Link>
+          <TextLink href="/keys">{t('Keys')}</TextLink>
         </Note>
       ))}
       {ending.map((key) => (
         <Note key={`${key.id} ends`} tone="warn">
           {t('The key {name} expires on {day}.', { name: key.name, day: day(key.expires_at ?? '') })}{' '}
-          <Link href="/keys" className="text-accent underline">
-            {t('Keys')}
-          </Link>
+          <TextLink href="/keys">{t('Keys')}</TextLink>
         </Note>
       ))}
     </div>
@@ -248,8 +228,8 @@ function Figure({ name, amount, about }: { name: string; amount: string; about: 
 }
 
 function NextStep() {
-  const { data: keys } = useKeys('keys', { state: 'current' })
-  const hasKey = keys?.pages.some(({ data }) => data.some(({ state }) => state === 'active'))
+  const [, keys] = useKeys('keys', { state: 'current' })
+  const hasKey = keys.some(({ state }) => state === 'active')
   return (
     <Empty title={t('Nothing has been called yet.')}>
       <p>
@@ -259,12 +239,10 @@ function NextStep() {
         {t('Or try a model in the chat.')}
       </p>
       <p className="flex gap-4">
-        <Link href={hasKey ? '/connect' : '/keys'} className="text-accent underline">
+        <TextLink href={hasKey ? '/connect' : '/keys'}>
           {hasKey ? t('Connect a client') : t('Create a key')}
-        </Link>
-        <Link href="/chat" className="text-accent underline">
-          {t('Open the chat')}
-        </Link>
+        </TextLink>
+        <TextLink href="/chat">{t('Open the chat')}</TextLink>
       </p>
     </Empty>
   )

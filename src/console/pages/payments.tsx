@@ -1,12 +1,22 @@
 // The payments of the account, the newest first.
 
-import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { PaymentReceiptView, StatementView, TopUpView } from '../../http/payments/answers.ts'
-import { addressOf, call, useSession, useTopUps } from '../api/call.ts'
+import { useAnswer, useData, useSession, useTopUps } from '../api/call.ts'
 import { day, decimal, exact, moment, money, monthName, plus, sumOf, t, usd } from '../strings/text.ts'
-import { Button, Choice, Failure, Loading, Logo, Note, Section, TextField } from '../ui/kit.tsx'
+import {
+  Button,
+  Choice,
+  Download,
+  Failure,
+  Loading,
+  Logo,
+  Note,
+  Section,
+  TextField,
+  TextLink,
+} from '../ui/kit.tsx'
 import {
   firstOnPhones,
   notOnPhones,
@@ -21,8 +31,7 @@ import { rateDay } from './top-up.tsx'
 import { amountOf, planText, poolNames, processorName, rateOf, TopUpBadges } from './words.tsx'
 
 export function Payments() {
-  const topUps = useTopUps()
-  const rows = topUps.data?.pages.flatMap(({ data }) => data) ?? []
+  const [topUps, rows] = useTopUps()
   return (
     <Section title={t('Payments')}>
       <QueryState query={topUps} rows={2} />
@@ -41,11 +50,7 @@ export function Payments() {
 }
 
 function receiptLink({ id, receipt }: TopUpView) {
-  return (
-    <Link href={`/credits/top-ups/${id}/receipt`} className="text-accent underline">
-      {receipt}
-    </Link>
-  )
+  return <TextLink href={`/credits/top-ups/${id}/receipt`}>{receipt}</TextLink>
 }
 
 // Top-ups in a table, for the account that paid and for an operator.
@@ -110,16 +115,14 @@ export function TopUpTable<Row extends TopUpView>({
 
 export function ReceiptPage() {
   const { id } = useParams<{ id: string }>()
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['top-ups', id, 'receipt'],
-    queryFn: () => call<PaymentReceiptView>('GET', `top-ups/${encodeURIComponent(id)}/receipt`),
-  })
+  const { data, error, isPending, refetch } = useAnswer<PaymentReceiptView>(
+    ['top-ups', id, 'receipt'],
+    `top-ups/${encodeURIComponent(id)}/receipt`,
+  )
   return (
     <>
       <p className="mb-2 text-[13px] print:hidden">
-        <Link href={`/credits/top-ups/${id}`} className="text-accent underline">
-          {t('Top-up')}
-        </Link>
+        <TextLink href={`/credits/top-ups/${id}`}>{t('Top-up')}</TextLink>
       </p>
       {isPending && <Loading />}
       {error && (
@@ -276,10 +279,7 @@ export function Statements({ path, page, back, since }: Place) {
   const { month = thisMonth() } = useParams<{ month?: string }>()
   const [, navigate] = useLocation()
   const at = `${path}/${encodeURIComponent(month)}`
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['statements', path, month],
-    queryFn: async () => (await call<{ data: StatementView }>('GET', at)).data,
-  })
+  const { data, error, isPending, refetch } = useData<StatementView>(['statements', path, month], at)
   const months = monthsSince(since, month)
   return (
     <>
@@ -297,13 +297,7 @@ export function Statements({ path, page, back, since }: Place) {
             onChange={(event) => navigate(`${page}/${event.target.value}`)}
           />
         </div>
-        <a
-          className="inline-flex h-9 items-center rounded-md border border-line-strong bg-panel px-3.5 font-medium hover:bg-paper"
-          href={addressOf(`/console/api/${at}/entries.csv`)}
-          download
-        >
-          {t('Every entry as CSV')}
-        </a>
+        <Download path={`${at}/entries.csv`}>{t('Every entry as CSV')}</Download>
         <Button look="primary" disabled={!data} onClick={() => print()}>
           {t('Print')}
         </Button>
@@ -377,15 +371,13 @@ function Owed({ owed, line }: { owed: string; line: string | null }) {
   return <p className="font-medium">{of}</p>
 }
 
-function SumRow({
-  name,
-  sum,
-  strong = false,
-}: {
-  name: string
-  sum: StatementView['opening']
-  strong?: boolean
-}) {
+interface SumRowProps {
+  readonly name: string
+  readonly sum: StatementView['opening']
+  readonly strong?: boolean
+}
+
+function SumRow({ name, sum, strong = false }: SumRowProps) {
   return (
     <tr className={strong ? 'font-semibold' : ''}>
       <th scope="row" className={`sm:min-w-32 ${strong ? 'font-semibold' : 'font-normal'}`}>

@@ -1,12 +1,23 @@
 // Plans: what is sold, what the account has of it, and buying the next period.
 
-import { useQueryClient } from '@tanstack/react-query'
 import { useRef, useState } from 'react'
-import { Link, useLocation } from 'wouter'
+import { useLocation } from 'wouter'
 import type { OwnPlansView, PlanPeriodView, PlanView, TopUpView } from '../../http/payments/answers.ts'
-import { call, newId, relayedAnswerWithinMs, usePlans } from '../api/call.ts'
+import { call, newId, queryClient, refresh, relayedAnswerWithinMs, usePlans } from '../api/call.ts'
 import { countOf, day, money, t, usd } from '../strings/text.ts'
-import { Back, Badge, Button, Choice, Empty, Failure, Note, PageHead, Section, useAct } from '../ui/kit.tsx'
+import {
+  Back,
+  Badge,
+  Button,
+  Choice,
+  Empty,
+  Failure,
+  Note,
+  PageHead,
+  Section,
+  TextLink,
+  useAct,
+} from '../ui/kit.tsx'
 import { QueryState } from '../ui/table.tsx'
 import { processorName } from './words.tsx'
 
@@ -35,13 +46,12 @@ export function PlansPage() {
 
 /** What the account has paid for. Nothing renews itself: all that can be ended are the reminders. */
 function Own({ periods }: { periods: readonly PlanPeriodView[] }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const last = periods.toSorted((a, b) => Date.parse(a.to) - Date.parse(b.to)).at(-1)!
   const cancel = () =>
     act(async () => {
       await call('POST', 'plans/cancel')
-      await client.invalidateQueries({ queryKey: ['plans'] })
+      await refresh('plans')
     })
   return (
     <Section title={t('Your plans')}>
@@ -90,7 +100,6 @@ export function beginsOn(
 
 function PlanCard({ plan, periods }: { plan: PlanView; periods: OwnPlansView['periods'] }) {
   const [, navigate] = useLocation()
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [changed, setChanged] = useState(false)
   const [code, setCode] = useState(plan.prices[0]?.currency)
@@ -113,8 +122,8 @@ function PlanCard({ plan, periods }: { plan: PlanView; periods: OwnPlansView['pe
       // Nobody pays a price that was not shown: the next press, with the price in view, opens a payment of its own.
       attempt.current = { of: '', key: '' }
       setChanged(topUp.amount !== price.amount)
-      if (topUp.amount !== price.amount) return client.invalidateQueries({ queryKey: ['plans'] })
-      client.removeQueries({ queryKey: ['top-ups'] })
+      if (topUp.amount !== price.amount) return refresh('plans')
+      queryClient.removeQueries({ queryKey: ['top-ups'] })
       const page = topUp.state === 'open' && topUp.url !== null ? URL.parse(topUp.url) : null
       if (page !== null && /^https?:$/.test(page.protocol)) location.assign(page)
       else navigate(`/credits/top-ups/${topUp.id}`)
@@ -187,11 +196,7 @@ function PlanCard({ plan, periods }: { plan: PlanView; periods: OwnPlansView['pe
 export function PlansLink() {
   const { data } = usePlans()
   if (!data || (data.plans.length === 0 && data.periods.length === 0)) return null
-  return (
-    <Link href="/credits/plans" className="text-accent underline">
-      {t('Plans')}
-    </Link>
-  )
+  return <TextLink href="/credits/plans">{t('Plans')}</TextLink>
 }
 
 const remindAheadMs = 7 * 86_400_000
@@ -205,9 +210,7 @@ export function PlanEnding() {
     <div className="mb-3">
       <Note tone="warn">
         {t('{plan} ends on {day}.', { plan: last.title, day: day(last.to) })}{' '}
-        <Link href="/credits/plans" className="text-accent underline">
-          {t('Renew it')}
-        </Link>
+        <TextLink href="/credits/plans">{t('Renew it')}</TextLink>
       </Note>
     </div>
   )

@@ -1,6 +1,5 @@
 // Requests and their outcomes, newest first. The filters are in the URL.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, type FormEvent, useEffect, useId, useState } from 'react'
 import { Link, useParams, useSearchParams } from 'wouter'
 import type { Receipt } from '../../credits/ledger/receipt.ts'
@@ -8,13 +7,12 @@ import type {
   KeyListView,
   KeyView,
   LiveCallView,
-  Page,
   RefusalView,
   RequestDetailView,
   RequestRowView,
 } from '../../http/console/answers.ts'
 import { csvLine } from '../../text/text.ts'
-import { addressOf, call, useKeys } from '../api/call.ts'
+import { addressOf, call, refresh, useData, useKeys, usePages } from '../api/call.ts'
 import {
   ago,
   count,
@@ -35,14 +33,15 @@ import {
   Badge,
   Button,
   Copy,
+  Download,
   Empty,
+  ErrorCode,
   Fact,
-  Failure,
-  Loading,
   Note,
   PageHead,
   saveFile,
   Section,
+  TextLink,
   textOf,
 } from '../ui/kit.tsx'
 import {
@@ -84,19 +83,10 @@ export function Requests() {
   const chosen = new URLSearchParams(
     filters.flatMap((name) => (query.get(name) ? [[name, query.get(name)!]] : [])),
   )
-  const list = useInfiniteQuery({
-    queryKey: ['requests', chosen.toString()],
-    queryFn: ({ pageParam }) => {
-      const asked = new URLSearchParams(chosen)
-      if (pageParam !== null) asked.set('cursor', pageParam)
-      return call<Page<RequestRowView>>('GET', `requests?${asked}`)
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next_cursor,
+  const [list, rows] = usePages<RequestRowView>(['requests', chosen.toString()], 'requests', chosen, {
     // Calls that were refused at once were never in flight. A reader of older pages is left in peace.
     refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : askEveryMs),
   })
-  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
   const filter = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget)
@@ -116,13 +106,7 @@ export function Requests() {
         <Button onClick={() => void list.refetch()} busy={list.isRefetching}>
           {t('Refresh')}
         </Button>
-        <a
-          href={addressOf(`/console/api/requests.csv?${chosen}`)}
-          download
-          className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
-        >
-          CSV
-        </a>
+        <Download path={`requests.csv?${chosen}`} />
       </PageHead>
       <LiveCalls />
       <form
@@ -217,10 +201,9 @@ const offeredKeys = '20'
 /** A key is typed: a list of all would have thousands of entries. */
 function KeyFilter({ chosen }: { chosen: string }) {
   const [typed, setTyped] = useState<string | null>(null)
-  const named = useKeys('keys', { q: chosen, limit: '1' })
-  const offered = useKeys('keys', { q: typed ?? '', limit: offeredKeys })
-  const options = offered.data?.pages[0]?.data ?? []
-  const current = named.data?.pages[0]?.data.find(({ id }) => id === chosen)
+  const [, named] = useKeys('keys', { q: chosen, limit: '1' })
+  const [, options] = useKeys('keys', { q: typed ?? '', limit: offeredKeys })
+  const current = named.find(({ id }) => id === chosen)
   const id = useId()
   return (
     <div>
@@ -275,7 +258,6 @@ const phaseNames: Readonly<Record<LiveCallView['phase'], string>> = {
 
 function LiveCalls() {
   const [calls, setCalls] = useState<readonly LiveCallView[]>([])
-  const client = useQueryClient()
   useEffect(() => {
     const source = new EventSource(addressOf('/console/api/live'))
     let before = 0
@@ -283,11 +265,11 @@ function LiveCalls() {
       const { calls: now } = JSON.parse(data) as { calls: readonly LiveCallView[] }
       setCalls(now)
       // Calls that have gone are in the list below.
-      if (now.length < before) void client.invalidateQueries({ queryKey: ['requests'] })
+      if (now.length < before) void refresh('requests')
       before = now.length
     })
     return () => source.close()
-  }, [client])
+  }, [])
   if (calls.length === 0) return null
   return (
     <section className="card mb-4 p-3" aria-label={t('In flight')}>
@@ -321,22 +303,12 @@ function LiveCalls() {
 
 export function RequestPage() {
   const { id } = useParams<{ id: string }>()
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['request', id],
-    queryFn: async () =>
-      (await call<{ data: RequestDetailView }>('GET', `requests/${encodeURIComponent(id)}`)).data,
-  })
+  const query = useData<RequestDetailView>(['request', id], `requests/${encodeURIComponent(id)}`)
   return (
     <>
       <Back href="/requests">{t('Requests')}</Back>
-      {isPending && <Loading />}
-      {error && (
-        <>
-          <PageHead title={t('Request')} />
-          <Failure error={error} retry={() => void refetch()} />
-        </>
-      )}
-      {data && <RequestDetails request={data} />}
+      <QueryState query={query} title={t('Request')} />
+      {query.data && <RequestDetails request={query.data} />}
     </>
   )
 }
@@ -483,16 +455,14 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
   )
 }
 
+interface SumOfReceiptProps {
+  readonly amount: string
+  readonly strong?: boolean
+  readonly children: ReactNode
+}
+
 /** A row below the lines of a receipt; its amount stands below theirs, on a phone too. */
-function SumOfReceipt({
-  amount,
-  strong = false,
-  children,
-}: {
-  amount: string
-  strong?: boolean
-  children: ReactNode
-}) {
+function SumOfReceipt({ amount, strong = false, children }: SumOfReceiptProps) {
   return (
     <tr className={strong ? 'font-semibold' : ''}>
       <td className={firstOnPhones}>{children}</td>
@@ -557,14 +527,13 @@ function saveCsv(receipt: Receipt): void {
   saveFile(`${receipt.id}.csv`, 'text/csv', rows.map(csvLine).join(''))
 }
 
+interface RequestTableProps {
+  readonly rows: readonly RequestRowView[]
+  readonly place?: string
+}
+
 /** `place` is where the page of a call is. */
-export function RequestTable({
-  rows,
-  place = '/requests',
-}: {
-  rows: readonly RequestRowView[]
-  place?: string
-}) {
+export function RequestTable({ rows, place = '/requests' }: RequestTableProps) {
   return (
     <Table
       label={t('Requests')}
@@ -668,16 +637,7 @@ function Explanation({ request }: { request: RequestDetailView }) {
       {!refusal && (
         <div className="card p-4">
           <p>{messageIn(detail) ?? t('The gateway answered {status}.', { status: request.status })}</p>
-          <p className="mt-2">
-            <a
-              href={addressOf(`/docs/errors#${code}`)}
-              target="_blank"
-              rel="noreferrer"
-              className="font-mono text-accent underline"
-            >
-              {code}
-            </a>
-          </p>
+          <p className="mt-2">{code !== null && <ErrorCode code={code} className="text-accent" />}</p>
           {detail && <Details detail={detail} />}
         </div>
       )}
@@ -767,11 +727,7 @@ function Act({ act, figures }: Pick<RefusalView, 'act' | 'figures'>) {
       <span className="min-w-0 flex-1">
         <span className="font-medium">{t('What would change it:')}</span> {withTime(act.text, figures)}
       </span>
-      {page && (
-        <Link href={page[0]} className="text-accent underline">
-          {t(page[1])}
-        </Link>
-      )}
+      {page && <TextLink href={page[0]}>{t(page[1])}</TextLink>}
     </p>
   )
 }

@@ -1,8 +1,7 @@
 // The account's ways in: password, passkeys, sessions; its language; and its end.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { QueryState } from '../ui/table.tsx'
 import { type FormEvent, useState } from 'react'
-import { Link } from 'wouter'
 import type {
   AccessView,
   IdentityView,
@@ -10,7 +9,15 @@ import type {
   PasskeyView,
   SessionView,
 } from '../../http/console/answers.ts'
-import { addressOf, call, relayedAnswerWithinMs, takeSession, useSession } from '../api/call.ts'
+import {
+  addressOf,
+  call,
+  refresh,
+  relayedAnswerWithinMs,
+  takeSession,
+  useData,
+  useSession,
+} from '../api/call.ts'
 import { canUsePasskeys, elevate, newPasskey, PasswordField } from '../session/signed-out.tsx'
 import { chooseLanguage, day, language, languages, moment, t } from '../strings/text.ts'
 import {
@@ -22,8 +29,10 @@ import {
   Loading,
   Note,
   PageHead,
+  RowButton,
   Section,
   TextField,
+  TextLink,
   TimeIn,
   useAct,
 } from '../ui/kit.tsx'
@@ -52,9 +61,9 @@ export function Settings() {
         <Language />
         <Section title={t('Webhooks')}>
           <p>
-            <Link href="/settings/webhooks" className="text-accent underline">
+            <TextLink href="/settings/webhooks">
               {t('Notify an address of yours when something happens to the account')}
-            </Link>
+            </TextLink>
           </p>
         </Section>
         <EndOfAccount account={account} />
@@ -113,15 +122,11 @@ function Password({ account }: { account: Account }) {
 }
 
 function Passkeys() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['passkeys'],
-    queryFn: async () => (await call<{ data: readonly PasskeyView[] }>('GET', 'passkeys')).data,
-  })
+  const { data, error, isPending, refetch } = useData<readonly PasskeyView[]>(['passkeys'], 'passkeys')
   const { error: failed, busy, act } = useAct()
-  const client = useQueryClient()
   const onChanged = async () => {
     await refetch()
-    await client.invalidateQueries({ queryKey: ['session'] })
+    await refresh('session')
   }
   const add = () =>
     act(async () => {
@@ -145,9 +150,8 @@ function Passkeys() {
         )
       }
     >
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} rows={1} />
       {failed !== null && <Failure error={failed} />}
-      {isPending && <Loading rows={1} />}
       <ul className="card divide-y divide-line">
         {data?.length === 0 && (
           <li className="p-4 text-muted">
@@ -165,15 +169,13 @@ function Passkeys() {
                 <TimeIn sentence={t('used {time}')} at={passkey.last_used_at} />
               )}
             </span>
-            <Button
-              small
-              look="quiet"
+            <RowButton
               disabled={busy}
-              aria-label={t('Remove {name}', { name: passkey.name })}
+              label={t('Remove {name}', { name: passkey.name })}
               onClick={() => void remove(passkey.id)}
             >
               {t('Remove')}
-            </Button>
+            </RowButton>
           </li>
         ))}
       </ul>
@@ -186,10 +188,7 @@ function platformName(): string {
 }
 
 function Sessions() {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['sessions'],
-    queryFn: async () => (await call<{ data: readonly OpenSessionView[] }>('GET', 'sessions')).data,
-  })
+  const { data, error, isPending, refetch } = useData<readonly OpenSessionView[]>(['sessions'], 'sessions')
   const { error: failed, busy, act } = useAct()
   const end = ({ id, current }: OpenSessionView) =>
     act(async () => {
@@ -199,9 +198,8 @@ function Sessions() {
     })
   return (
     <Section title={t('Sessions')}>
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} rows={1} />
       {failed !== null && <Failure error={failed} />}
-      {isPending && <Loading rows={1} />}
       <ul className="card divide-y divide-line">
         {data?.map((session) => (
           <SessionEntry key={session.id} session={session} busy={busy} onEnd={() => void end(session)} />
@@ -211,15 +209,13 @@ function Sessions() {
   )
 }
 
-export function SessionEntry({
-  session,
-  busy,
-  onEnd,
-}: {
-  session: OpenSessionView
-  busy: boolean
-  onEnd: () => void
-}) {
+interface SessionEntryProps {
+  readonly session: OpenSessionView
+  readonly busy: boolean
+  readonly onEnd: () => void
+}
+
+export function SessionEntry({ session, busy, onEnd }: SessionEntryProps) {
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
       <span className="min-w-0 flex-[1_1_12rem] truncate" title={session.user_agent ?? undefined}>
@@ -229,15 +225,13 @@ export function SessionEntry({
         <TimeIn sentence={t('begun {time}')} at={session.created_at} /> ·{' '}
         <TimeIn sentence={t('seen {time}')} at={session.seen_at} />
       </span>
-      <Button
-        small
-        look="quiet"
+      <RowButton
         disabled={busy}
-        aria-label={t('End the session begun at {time}', { time: moment(session.created_at) })}
+        label={t('End the session begun at {time}', { time: moment(session.created_at) })}
         onClick={onEnd}
       >
         {t('End')}
-      </Button>
+      </RowButton>
     </li>
   )
 }
@@ -308,10 +302,7 @@ function SingleSignOn({ session }: { session: SessionView }) {
 }
 
 function Identities({ session, label }: { session: SessionView; label: string }) {
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['identities'],
-    queryFn: async () => (await call<{ data: readonly IdentityView[] }>('GET', 'identities')).data,
-  })
+  const { data, error, isPending, refetch } = useData<readonly IdentityView[]>(['identities'], 'identities')
   const { error: failed, busy, act } = useAct()
   const refused = /^#error=([\w-]+)/.exec(location.hash)?.[1]
   const link = () =>
@@ -344,9 +335,8 @@ function Identities({ session, label }: { session: SessionView; label: string })
           </Note>
         </div>
       )}
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} rows={1} />
       {failed !== null && <Failure error={failed} />}
-      {isPending && <Loading rows={1} />}
       <ul className="card divide-y divide-line">
         {data?.length === 0 && (
           <li className="p-4 text-muted">
@@ -367,17 +357,14 @@ function Identities({ session, label }: { session: SessionView; label: string })
   )
 }
 
-function Entry({
-  identity,
-  busy,
-  isOnlyWay,
-  onUnlink,
-}: {
-  identity: IdentityView
-  busy: boolean
-  isOnlyWay: boolean
-  onUnlink: () => void
-}) {
+interface EntryProps {
+  readonly identity: IdentityView
+  readonly busy: boolean
+  readonly isOnlyWay: boolean
+  readonly onUnlink: () => void
+}
+
+function Entry({ identity, busy, isOnlyWay, onUnlink }: EntryProps) {
   const name = identity.label ?? identity.issuer
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
@@ -387,15 +374,9 @@ function Entry({
       <span className="text-[12.5px] text-muted">
         <TimeIn sentence={t('linked {time}')} at={identity.linked_at} />
       </span>
-      <Button
-        small
-        look="quiet"
-        disabled={busy || isOnlyWay}
-        aria-label={t('Unlink {name}', { name })}
-        onClick={onUnlink}
-      >
+      <RowButton disabled={busy || isOnlyWay} label={t('Unlink {name}', { name })} onClick={onUnlink}>
         {t('Unlink')}
-      </Button>
+      </RowButton>
       {isOnlyWay && (
         <span className="basis-full text-[12.5px] text-muted">
           {t('This is the only way to sign in to the account. Set a password first.')}
@@ -461,9 +442,7 @@ export function Access({ counts, whose }: { counts: AccessView; whose: 'own' | '
         {some.map(([kind, count]) => (
           <li key={kind} className="flex justify-between gap-3 px-4 py-2">
             {whose === 'own' && pages[kind] !== undefined ? (
-              <Link href={pages[kind]} className="text-accent underline">
-                {t(accessNames[kind])}
-              </Link>
+              <TextLink href={pages[kind]}>{t(accessNames[kind])}</TextLink>
             ) : (
               <span>{t(accessNames[kind])}</span>
             )}

@@ -1,6 +1,6 @@
 // One top-up: what it is waiting for, or its outcome.
 
-import { useQueryClient } from '@tanstack/react-query'
+import { QueryState } from '../ui/table.tsx'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
 import type { CurrencyTermsView, TopUpTermsView, TopUpView } from '../../http/payments/answers.ts'
@@ -9,6 +9,8 @@ import {
   faultIn,
   isWaiting,
   newId,
+  queryClient,
+  refresh,
   relayedAnswerWithinMs,
   useTopUp,
   useTopUpTerms,
@@ -20,7 +22,6 @@ import {
   Choice,
   Fact,
   Failure,
-  Loading,
   Note,
   PageHead,
   Section,
@@ -32,23 +33,21 @@ import { amountOf, planText, problems, processorName, rateOf, TopUpBadges } from
 
 export function TopUpState() {
   const { id } = useParams<{ id: string }>()
-  const client = useQueryClient()
   const { data: topUp, error, isPending, isFetching, refetch } = useTopUp(id)
   const state = topUp?.state
   useEffect(() => {
     if (state === undefined || state === 'open') return
-    void client.invalidateQueries({ queryKey: ['credits'] })
-    void client.invalidateQueries({ queryKey: ['plans'] })
-    void client.invalidateQueries({ queryKey: ['top-ups'], exact: true })
-  }, [client, state])
+    void refresh('credits')
+    void refresh('plans')
+    void queryClient.invalidateQueries({ queryKey: ['top-ups'], exact: true })
+  }, [state])
   return (
     <>
       <Back href="/credits">{t('Credits')}</Back>
       <PageHead title={topUp ? titleOf(topUp) : t('Top-up')}>
         {topUp && <TopUpBadges topUp={topUp} />}
       </PageHead>
-      {isPending && <Loading />}
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} />
       {topUp && (
         <>
           <Said topUp={topUp} />
@@ -249,8 +248,8 @@ function Facts({ topUp }: { topUp: TopUpView }) {
       )}
       <Fact name={t('Can be paid until')}>{moment(topUp.expires_at)}</Fact>
       <Fact name={t('Credit usable until')}>{day(topUp.credit_expires_at)}</Fact>
-      <Fact name={t('Payment')}>
-        <span className="font-mono text-[12.5px] break-all">{topUp.payment_id ?? '–'}</span>
+      <Fact mono name={t('Payment')}>
+        {topUp.payment_id ?? '–'}
       </Fact>
     </dl>
   )
@@ -267,8 +266,7 @@ export function TopUpPage() {
         title={t('Top up')}
         about={t('Purchased credit pays for API calls and chats with every model, and lasts twelve months.')}
       />
-      {isPending && <Loading />}
-      {error && <Failure error={error} retry={() => void refetch()} />}
+      <QueryState query={{ error, isPending, refetch }} />
       {terms && <AmountForm terms={terms} />}
       <VoucherForm />
     </>
@@ -284,7 +282,6 @@ function suggestedIn({ currency, min, decimals }: CurrencyTermsView): readonly s
 
 function AmountForm({ terms }: { terms: TopUpTermsView }) {
   const [, navigate] = useLocation()
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [code, setCode] = useState(terms.currencies[0]?.currency)
   const inCurrency = terms.currencies.find(({ currency }) => currency === code) ?? terms.currencies[0]!
@@ -318,9 +315,9 @@ function AmountForm({ terms }: { terms: TopUpTermsView }) {
       })
       // Nobody pays at a rate that was not shown: the next press, with the rate in view, opens the page of this top-up.
       setChanged(topUp.rate !== rate)
-      if (topUp.rate !== rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })
+      if (topUp.rate !== rate) return refresh('top-up-terms')
       attempt.current = { of: '', key: '' }
-      client.removeQueries({ queryKey: ['top-ups'] })
+      queryClient.removeQueries({ queryKey: ['top-ups'] })
       const page = topUp.state === 'open' && topUp.url !== null ? URL.parse(topUp.url) : null
       if (page !== null && /^https?:$/.test(page.protocol)) location.assign(page)
       else navigate(`/credits/top-ups/${topUp.id}`)
@@ -410,16 +407,14 @@ function AmountForm({ terms }: { terms: TopUpTermsView }) {
   )
 }
 
+interface QuoteProps {
+  readonly amount: string | null
+  readonly terms: CurrencyTermsView
+  readonly usableUntil: string
+}
+
 /** What the amount becomes, before it is paid. */
-function Quote({
-  amount,
-  terms,
-  usableUntil,
-}: {
-  amount: string | null
-  terms: CurrencyTermsView
-  usableUntil: string
-}) {
+function Quote({ amount, terms, usableUntil }: QuoteProps) {
   const minor = amount === null ? undefined : minorOf(amount, terms.decimals)
   return (
     <section className="card p-4" aria-label={t('What it becomes')}>
@@ -475,7 +470,6 @@ function currencyName(code: string): string {
 }
 
 function VoucherForm() {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [redeemed, setRedeemed] = useState<string | null>(null)
   const submit = (event: FormEvent<HTMLFormElement>) => {
@@ -487,7 +481,7 @@ function VoucherForm() {
       const { credit_usd: credit } = await call<{ credit_usd: string }>('POST', 'vouchers/redeem', { code })
       setRedeemed(credit)
       form.reset()
-      await client.invalidateQueries({ queryKey: ['credits'] })
+      await refresh('credits')
     })
   }
   const fault = error === null ? undefined : faultIn(error)

@@ -5,7 +5,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import type { UsageView } from '../../http/console/answers.ts'
-import { addressOf, call } from '../api/call.ts'
+import { call } from '../api/call.ts'
 import {
   compact,
   count,
@@ -19,7 +19,7 @@ import {
   usdShort,
 } from '../strings/text.ts'
 import { AsTable, Chart, Legend, type Series } from '../ui/chart.tsx'
-import { Button, Empty, PageHead, Section, textOf } from '../ui/kit.tsx'
+import { Button, Download, Empty, PageHead, RowButton, Section, textOf } from '../ui/kit.tsx'
 import { firstOnPhones, notOnPhones, numeric, QueryState, Table, wholeRow, wideOnly } from '../ui/table.tsx'
 
 /** What usage is divided by: one of these, or `tag:` and the name of a tag. */
@@ -185,13 +185,7 @@ function UsageOf({ whose }: { whose: 'own' | 'everybody' }) {
             </option>
           )}
         </select>
-        <a
-          href={addressOf(`/console/api/${path}.csv?${asked}`)}
-          download
-          className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
-        >
-          CSV
-        </a>
+        <Download path={`${path}.csv?${asked}`} />
       </PageHead>
       <Conditions asked={asked} onDrop={(name) => set({ [name]: '' })} />
       <QueryState query={{ error, isPending, refetch }} rows={6} />
@@ -220,9 +214,9 @@ function Conditions({ asked, onDrop }: { asked: URLSearchParams; onDrop: (name: 
           className="flex items-center gap-1 rounded-md bg-accent-soft py-0.5 pr-1 pl-2.5 text-[13px]"
         >
           {t(conditionNames[name])}: <span className="break-all">{asked.get(name)}</span>
-          <Button small look="quiet" aria-label={t('Without this condition')} onClick={() => onDrop(name)}>
+          <RowButton label={t('Without this condition')} onClick={() => onDrop(name)}>
             ✕
-          </Button>
+          </RowButton>
         </li>
       ))}
     </ul>
@@ -421,16 +415,14 @@ function percent(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
 }
 
+interface ChangeProps {
+  readonly now: number
+  readonly before: number
+  readonly text: (value: string) => string
+}
+
 /** Against the time before. */
-export function Change({
-  now,
-  before,
-  text,
-}: {
-  now: number
-  before: number
-  text: (value: string) => string
-}) {
+export function Change({ now, before, text }: ChangeProps) {
   if (before === 0) return now === 0 ? null : t('nothing before')
   const share = (now - before) / before
   const sign = share > 0 ? '+' : share < 0 ? '−' : '±'

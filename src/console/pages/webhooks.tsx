@@ -1,9 +1,8 @@
 // Webhooks: addresses that receive events of the account, and the deliveries to each.
 
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { AttemptView, DeliveryView, WebhookView } from '../../http/console/answers.ts'
-import { call, newId, relayedAnswerWithinMs } from '../api/call.ts'
+import { call, newId, refresh, relayedAnswerWithinMs, useData } from '../api/call.ts'
 import { milliseconds, t } from '../strings/text.ts'
 import {
   Back,
@@ -35,10 +34,7 @@ const events: Readonly<Record<WebhookView['events'][number], string>> = {
 
 export function WebhooksPage() {
   const [adding, setAdding] = useState(false)
-  const { data, error, isPending, refetch } = useQuery({
-    queryKey: ['webhooks'],
-    queryFn: async () => (await call<{ data: readonly WebhookView[] }>('GET', 'webhooks')).data,
-  })
+  const { data, error, isPending, refetch } = useData<readonly WebhookView[]>(['webhooks'], 'webhooks')
   return (
     <>
       <Back href="/settings">{t('Settings')}</Back>
@@ -69,7 +65,6 @@ export function WebhooksPage() {
 }
 
 function Hook({ webhook }: { webhook: WebhookView }) {
-  const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [tried, setTried] = useState<(AttemptView & { ok: boolean }) | null>(null)
   const path = `webhooks/${encodeURIComponent(webhook.id)}`
@@ -81,7 +76,7 @@ function Hook({ webhook }: { webhook: WebhookView }) {
   const remove = () =>
     act(async () => {
       await call('DELETE', path)
-      await client.invalidateQueries({ queryKey: ['webhooks'] })
+      await refresh('webhooks')
     })
   return (
     <section className="card p-4" aria-label={webhook.url}>
@@ -124,9 +119,7 @@ const states: Readonly<Record<DeliveryView['state'], readonly [string, 'good' | 
 }
 
 function Deliveries({ path, id }: { path: string; id: string }) {
-  const { data, error, refetch } = useQuery({
-    queryKey: ['webhooks', id],
-    queryFn: async () => (await call<{ data: readonly DeliveryView[] }>('GET', `${path}/deliveries`)).data,
+  const { data, error, refetch } = useData<readonly DeliveryView[]>(['webhooks', id], `${path}/deliveries`, {
     refetchInterval: 10_000,
   })
   if (error) return <Failure error={error} retry={() => void refetch()} />
@@ -170,7 +163,6 @@ function Deliveries({ path, id }: { path: string; id: string }) {
 
 /** The secret is only in this dialog's state and is lost when it closes. */
 function Adding({ onClose }: { onClose: () => void }) {
-  const client = useQueryClient()
   // If the answer was lost, the same request is sent again with this id and adds no second webhook.
   const [id] = useState(() => newId())
   const [secret, setSecret] = useState<string | null>(null)
@@ -181,7 +173,7 @@ function Adding({ onClose }: { onClose: () => void }) {
       setSecret(made.secret)
     } finally {
       // Also after an error: it may have been added, and only the answer was lost.
-      void client.invalidateQueries({ queryKey: ['webhooks'] })
+      void refresh('webhooks')
     }
   }
   if (secret !== null)

@@ -5,7 +5,7 @@ import { Link, Route, Switch, useLocation } from 'wouter'
 import type { SessionView } from '../../http/console/answers.ts'
 import { addressOf, call, CallError, faultIn, takeSession, useSession } from '../api/call.ts'
 import { t } from '../strings/text.ts'
-import { BrandLinks, Button, Dialog, Failure, Logo, Note, TextField, useAct } from '../ui/kit.tsx'
+import { BrandLinks, Button, Dialog, Failure, Logo, Note, TextLink, TextField, useAct } from '../ui/kit.tsx'
 
 // Passkeys by the browser's own functions: what the gateway asks for, and what the authenticator answers, as JSON.
 
@@ -197,16 +197,12 @@ function OtherWays({ session }: { session: SessionView }) {
   return (
     <p className="mt-4 flex flex-wrap justify-between gap-x-4 gap-y-2 px-1">
       {session.sign_up === 'open' ? (
-        <Link href="/create-account" className="text-accent underline">
-          {t('Create an account')}
-        </Link>
+        <TextLink href="/create-account">{t('Create an account')}</TextLink>
       ) : (
         <span className="text-muted">{t('New accounts are by invitation.')}</span>
       )}
       {session.methods.includes('password') && (
-        <Link href="/reset" className="text-accent underline">
-          {t('Forgot your password?')}
-        </Link>
+        <TextLink href="/reset">{t('Forgot your password?')}</TextLink>
       )}
     </p>
   )
@@ -341,9 +337,7 @@ function CreateAccount({ session }: { session: SessionView }) {
 function BackToSignIn() {
   return (
     <p className="mt-4 px-1">
-      <Link href="/" className="text-accent underline">
-        {t('Back to the sign-in')}
-      </Link>
+      <TextLink href="/">{t('Back to the sign-in')}</TextLink>
     </p>
   )
 }
@@ -456,9 +450,7 @@ export function TicketPage({ path, session }: { path: string; session: SessionVi
         )}
         {(token === undefined || error !== null) && (
           <p className="mt-3">
-            <Link href="/" className="text-accent underline">
-              {session.account ? t('To the overview') : t('Sign in')}
-            </Link>
+            <TextLink href="/">{session.account ? t('To the overview') : t('Sign in')}</TextLink>
           </p>
         )}
       </Panel>

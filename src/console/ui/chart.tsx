@@ -130,19 +130,15 @@ function dayName(name: string): string {
   return name.length === 'yyyy-mm-dd'.length ? day(name) : name
 }
 
-function Bar({
-  index,
-  step,
-  height,
-  highest,
-  series,
-}: {
-  index: number
-  step: number
-  height: number
-  highest: number
-  series: readonly Series[]
-}) {
+interface BarProps {
+  readonly index: number
+  readonly step: number
+  readonly height: number
+  readonly highest: number
+  readonly series: readonly Series[]
+}
+
+function Bar({ index, step, height, highest, series }: BarProps) {
   const tallOf = ({ values }: Series) => ((values[index] ?? 0) / highest) * height
   return (
     <g>
@@ -205,16 +201,14 @@ export function Legend({ series }: { series: readonly Series[] }) {
   )
 }
 
+interface AsTableProps {
+  readonly label: string
+  readonly days: readonly string[]
+  readonly textOf: (index: number) => string
+}
+
 /** The same figures for whoever reads them rather than sees them. */
-export function AsTable({
-  label,
-  days,
-  textOf,
-}: {
-  label: string
-  days: readonly string[]
-  textOf: (index: number) => string
-}) {
+export function AsTable({ label, days, textOf }: AsTableProps) {
   return (
     <details className="mt-3 text-[12.5px]">
       <summary className="w-fit text-accent">{t('The days as a table')}</summary>

@@ -27,6 +27,12 @@ const looks: Readonly<Record<Look, string>> = {
   quiet: 'border-transparent text-accent hover:bg-accent-soft',
 }
 
+interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  readonly look?: Look
+  readonly busy?: boolean
+  readonly small?: boolean
+}
+
 export function Button({
   look = 'plain',
   busy = false,
@@ -34,7 +40,7 @@ export function Button({
   className = '',
   children,
   ...rest
-}: ButtonHTMLAttributes<HTMLButtonElement> & { look?: Look; busy?: boolean; small?: boolean }) {
+}: ButtonProps) {
   return (
     <button
       type="button"
@@ -50,26 +56,54 @@ export function Button({
   )
 }
 
+/** A link to a page of the console within a text. */
+export function TextLink({ href, title, children }: { href: string; title?: string; children: ReactNode }) {
+  return (
+    <Link href={href} title={title} className="text-accent underline">
+      {children}
+    </Link>
+  )
+}
+
+interface RowButtonProps extends ButtonProps {
+  /** What screen readers hear: with the name of the row. */
+  readonly label: string
+}
+
+/** A small button in a row of a list. */
+export function RowButton({ label, look = 'quiet', ...rest }: RowButtonProps) {
+  return <Button small look={look} aria-label={label} {...rest} />
+}
+
+/** A file below the console's API. */
+export function Download({ path, children = 'CSV' }: { path: string; children?: ReactNode }) {
+  return (
+    <a
+      href={addressOf(`/console/api/${path}`)}
+      download
+      className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
+    >
+      {children}
+    </a>
+  )
+}
+
 /** The way back to the list that a page belongs to. */
 export function Back({ href, children }: { href: string; children: ReactNode }) {
   return (
     <p className="mb-2 text-[13px]">
-      <Link href={href} className="text-accent underline">
-        {children}
-      </Link>
+      <TextLink href={href}>{children}</TextLink>
     </p>
   )
 }
 
-export function PageHead({
-  title,
-  children,
-  about,
-}: {
-  title: string
-  children?: ReactNode
-  about?: ReactNode
-}) {
+interface PageHeadProps {
+  readonly title: string
+  readonly children?: ReactNode
+  readonly about?: ReactNode
+}
+
+export function PageHead({ title, children, about }: PageHeadProps) {
   return (
     <header className="mb-5 flex flex-wrap items-start gap-x-4 gap-y-2">
       <div className="min-w-0 flex-[1_1_16rem]">
@@ -113,15 +147,13 @@ export function Badge({ tone = 'plain', children }: { tone?: Tone; children: Rea
   )
 }
 
-export function Note({
-  tone = 'plain',
-  children,
-  role,
-}: {
-  tone?: Tone
-  children: ReactNode
-  role?: 'status' | 'alert'
-}) {
+interface NoteProps {
+  readonly tone?: Tone
+  readonly children: ReactNode
+  readonly role?: 'status' | 'alert'
+}
+
+export function Note({ tone = 'plain', children, role }: NoteProps) {
   return (
     <div role={role} className={`rounded-md px-3 py-2 ${tones[tone]} ${tone === 'plain' ? '' : 'text-ink'}`}>
       {children}
@@ -137,18 +169,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
     <div role="alert" className="rounded-md bg-bad-soft px-3 py-2">
       <p className="break-words whitespace-pre-line">{message}</p>
       <p className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px]">
-        {status > 0 ? (
-          <a
-            className="font-mono text-bad underline"
-            href={addressOf(`/docs/errors#${code}`)}
-            target="_blank"
-            rel="noreferrer"
-          >
-            {code}
-          </a>
-        ) : (
-          <span className="font-mono text-bad">{code}</span>
-        )}
+        {status > 0 ? <ErrorCode code={code} /> : <span className="font-mono text-bad">{code}</span>}
         {typeof id === 'string' && <span className="font-mono break-all text-muted">{id}</span>}
         {retry && (
           <Button small look="quiet" onClick={retry}>
@@ -157,6 +178,20 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
         )}
       </p>
     </div>
+  )
+}
+
+/** The code of an error, which leads to its explanation. */
+export function ErrorCode({ code, className = 'text-bad' }: { code: string; className?: string }) {
+  return (
+    <a
+      className={`font-mono underline ${className}`}
+      href={addressOf(`/docs/errors#${code}`)}
+      target="_blank"
+      rel="noreferrer"
+    >
+      {code}
+    </a>
   )
 }
 
@@ -244,11 +279,20 @@ export function Code({ text, label }: { text: string; label: string }) {
   )
 }
 
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
+interface FactProps {
+  readonly name: string
+  /** For ids and addresses. */
+  readonly mono?: boolean
+  readonly children: ReactNode
+}
+
+export function Fact({ name, mono = false, children }: FactProps) {
   return (
     <div className="min-w-0">
       <dt className="text-[12px] text-muted">{name}</dt>
-      <dd className="break-words">{children}</dd>
+      <dd className="break-words">
+        {mono ? <span className="font-mono text-[12.5px] break-all">{children}</span> : children}
+      </dd>
     </div>
   )
 }
@@ -356,19 +400,44 @@ export function Choice({
   error,
   options,
   ...select
-}: FieldProps &
-  SelectHTMLAttributes<HTMLSelectElement> & { options: readonly (readonly [string, string])[] }) {
+}: FieldProps & SelectHTMLAttributes<HTMLSelectElement> & { options: OptionList }) {
   const id = useId()
   return (
     <Framed id={id} label={label} hint={hint} error={error}>
       <select id={id} className="control" aria-describedby={describedBy(id, hint, error)} {...select}>
-        {options.map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
+        <Options of={options} />
       </select>
     </Framed>
+  )
+}
+
+type OptionList = readonly (readonly [value: string, text: string])[]
+
+export function Options({ of: options }: { of: OptionList }) {
+  return options.map(([value, text]) => (
+    <option key={value} value={value}>
+      {text}
+    </option>
+  ))
+}
+
+interface SelectProps extends SelectHTMLAttributes<HTMLSelectElement> {
+  readonly label: string
+  readonly options: OptionList
+  readonly onPick?: (value: string) => void
+}
+
+/** A choice beside a list, whose label is only read by screen readers. */
+export function Select({ label, options, onPick, className = 'control', ...select }: SelectProps) {
+  return (
+    <select
+      aria-label={label}
+      onChange={onPick && (({ target }) => onPick(target.value))}
+      className={className}
+      {...select}
+    >
+      <Options of={options} />
+    </select>
   )
 }
 
@@ -419,16 +488,11 @@ interface ActFormProps {
 }
 
 export function ActForm({ onSubmit, action, look = 'primary', fields = [], children }: ActFormProps) {
-  const { error, busy, act } = useAct()
+  const { error, busy, formAct } = useAct()
   const fault = error === null ? undefined : faultIn(error)
   const faultOf = (field: string) => (fault?.param === field ? fault.message : undefined)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const given = new FormData(event.currentTarget)
-    void act(() => onSubmit(given))
-  }
   return (
-    <form onSubmit={submit} className="grid gap-3.5">
+    <form onSubmit={formAct(onSubmit)} className="grid gap-3.5">
       {typeof children === 'function' ? children(faultOf) : children}
       {fault && !fields.includes(fault.param ?? '') && <Failure error={error} />}
       <div>
@@ -455,7 +519,16 @@ export function useAct() {
       setBusy(false)
     }
   }
-  return { error, busy, act }
+  /** Handles the sending of a form by an act. */
+  const formAct =
+    (work: (given: FormData, form: HTMLFormElement) => Promise<void>) =>
+    (event: FormEvent<HTMLFormElement>) => {
+      event.preventDefault()
+      const form = event.currentTarget
+      const given = new FormData(form)
+      void act(() => work(given, form))
+    }
+  return { error, busy, act, formAct }
 }
 
 // A modal dialog: the browser's own, which keeps the focus, closes on Escape and makes the page behind it inert.
@@ -505,17 +578,15 @@ export function Dialog({ title, onClose, children, wide = false, firm = false }:
   )
 }
 
-/** Revokes a row of a table, once that is confirmed: nothing brings it back. Screen readers hear which row. */
-export function RevokeButton({
-  name,
-  consequence,
-  revoke,
-}: {
-  name: string
-  consequence: string
+interface RevokeButtonProps {
+  readonly name: string
+  readonly consequence: string
   /** Rejects with what the gateway refuses it for, which is shown. */
-  revoke: () => Promise<void>
-}) {
+  readonly revoke: () => Promise<void>
+}
+
+/** Revokes a row of a table, once that is confirmed: nothing brings it back. Screen readers hear which row. */
+export function RevokeButton({ name, consequence, revoke }: RevokeButtonProps) {
   const [asking, setAsking] = useState(false)
   const close = () => setAsking(false)
   return (

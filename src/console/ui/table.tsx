@@ -4,7 +4,7 @@ import type { UseInfiniteQueryResult, UseQueryResult } from '@tanstack/react-que
 import { type FormEvent, type ReactNode, type RefObject, useEffect, useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { t } from '../strings/text.ts'
-import { Button, Failure, Loading, textOf } from './kit.tsx'
+import { Button, Failure, Loading, Options, PageHead, textOf } from './kit.tsx'
 
 /** The name of a column, which also identifies it within its table. */
 type Column =
@@ -49,16 +49,14 @@ export function sortable(column: Column, sorting: Sorting): Column {
   return { ...column, sorting }
 }
 
+interface TableProps {
+  readonly label: string
+  readonly columns: readonly Column[]
+  readonly children: ReactNode
+}
+
 /** A table that scrolls sideways on a narrow screen. */
-export function Table({
-  label,
-  columns,
-  children,
-}: {
-  label: string
-  columns: readonly Column[]
-  children: ReactNode
-}) {
+export function Table({ label, columns, children }: TableProps) {
   return (
     <div className="card relative overflow-x-auto" role="group" aria-label={label} tabIndex={0}>
       <table className="w-full border-collapse text-left [&_td]:px-3 [&_td]:py-2 [&_th]:px-3 [&_th]:py-2 [&_tbody_tr]:border-t [&_tbody_tr]:border-line">
@@ -108,14 +106,13 @@ function SortHead({ name, className, sorting }: { name: string; className: strin
 
 // The button below a list that is read page by page.
 
+interface OlderProps {
+  readonly list: Pick<UseInfiniteQueryResult, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>
+  readonly action?: string
+}
+
 /** Shown only if there is another page. */
-export function Older({
-  list,
-  action = t('Older'),
-}: {
-  list: Pick<UseInfiniteQueryResult, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>
-  action?: string
-}) {
+export function Older({ list, action = t('Older') }: OlderProps) {
   if (!list.hasNextPage) return null
   return (
     <p className="mt-3">
@@ -126,16 +123,19 @@ export function Older({
   )
 }
 
+interface QueryStateProps {
+  readonly query: Pick<UseQueryResult, 'error' | 'isPending' | 'refetch'>
+  readonly rows?: number
+  /** The head of a page that has another one with its data. */
+  readonly title?: string
+}
+
 /** What a page shows of a query beside its data: that it is loading, or why it failed. */
-export function QueryState({
-  query: { error, isPending, refetch },
-  rows,
-}: {
-  query: Pick<UseQueryResult, 'error' | 'isPending' | 'refetch'>
-  rows?: number
-}) {
+export function QueryState({ query, rows, title }: QueryStateProps) {
+  const { error, isPending, refetch } = query
   return (
     <>
+      {error && title !== undefined && <PageHead title={title} />}
       {error && <Failure error={error} retry={() => void refetch()} />}
       {isPending && <Loading rows={rows} />}
     </>
@@ -222,11 +222,7 @@ export function Filters({ label, fields }: { label: string; fields: readonly Fil
             />
           ) : (
             <select name={name} defaultValue={chosen.get(name) ?? ''} className="control text-ink">
-              {options.map(([value, option]) => (
-                <option key={value} value={value}>
-                  {option}
-                </option>
-              ))}
+              <Options of={options} />
             </select>
           )}
         </label>
