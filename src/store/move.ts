@@ -279,9 +279,16 @@ function rowsOf(from: Database, text: string): Iterable<Cells> {
   return from.query<Cells, []>(text).iterate()
 }
 
-const special = /[\\\t\n\r]/
-const specials = /[\\\t\n\r]/g
-const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
+const special = /[\\\t\n\r\0]/
+const specials = /[\\\t\n\r\0]/g
+/** No text of PostgreSQL has a NUL: it is what the gateway itself writes there for one. */
+const escapes: Readonly<Record<string, string>> = {
+  '\\': '\\\\',
+  '\t': '\\t',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\0': '\uFFFD',
+}
 
 /** A value as COPY reads it. */
 function cellOf(value: unknown): string {

@@ -45,15 +45,10 @@ export async function limitKey(context: Context, invocation: Invocation): Promis
   const now = context.io.clock()
   const view = await withStore(context, async (store) => {
     const before = await keyOf(store, invocation.args[0] ?? '')
-    const name = invocation.option('name') ?? before.name
-    const limits = Object.entries(limitsOf(invocation, before, now))
-    const named = limits.filter(([limit, value]) => value !== before[limit as keyof KeyLimits])
-    const changes: Partial<KeyLimits> = Object.fromEntries(named)
-    return keyView(
-      context,
-      store,
-      await acts.changeKey(actingOn(context, store, store), before, { name, ...changes }),
-    )
+    const wanted = { name: invocation.option('name') ?? before.name, ...limitsOf(invocation, before, now) }
+    const named = Object.entries(wanted).filter(([field, value]) => value !== before[field as keyof ApiKey])
+    const changes: Partial<typeof wanted> = Object.fromEntries(named)
+    return keyView(context, store, await acts.changeKey(actingOn(context, store, store), before, changes))
   })
   print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
 }

@@ -98,17 +98,17 @@ describeOnPostgres('an installation on SQLite', () => {
     const countTo = 'WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 12000)'
     sqlite.run(
       `${countTo} INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, limit_window)
-       SELECT 'key' || n, (SELECT min(id) FROM account), ?, 'live', 'hash' || n, 'last', n, 'total' FROM n`,
+       SELECT 'key' || n, CASE n WHEN 12000 THEN 'nobody' ELSE (SELECT min(id) FROM account) END, ?, 'live', 'hash' || n, 'last', n, 'total' FROM n`,
       [given],
     )
     sqlite.run(`${countTo} INSERT INTO request_log
       (request_id, at, account, model, stream, status, prompt_tokens, completion_tokens, cost, attempts, total_ms)
-      SELECT 'req' || n, n, 'beth', CASE n WHEN 12000 THEN 'a' || char(0) ELSE 'm' END, 0, 200, 1, 1, 0, 1, 1 FROM n`)
-    await expect(move()).rejects.toThrow('0x00')
+      SELECT 'req' || n, n, 'beth', 'm', 0, 200, 1, 1, 0, 1, 1 FROM n`)
+    await expect(move()).rejects.toThrow('api_key_account')
     expect([await count('api_key'), await count('request_log')]).toEqual([0, 0])
     expect(await keysAndIndices()).toEqual(before)
 
-    sqlite.run("UPDATE request_log SET model = 'm' WHERE request_id = 'req12000'")
+    sqlite.run("UPDATE api_key SET account = (SELECT min(id) FROM account) WHERE id = 'key12000'")
     sqlite.close()
     await move()
     expect(await keysAndIndices()).toEqual(before)
@@ -154,6 +154,19 @@ describeOnPostgres('an installation on SQLite', () => {
     await served.close()
   })
 
+  test('moves a zero byte, which no text of PostgreSQL has, as the sign for what cannot be read', async () => {
+    const sqlite = new Database(join(data, 'weir.db'))
+    const { id } = sqlite.query<{ id: string }, []>('SELECT id FROM account LIMIT 1').get()!
+    sqlite.run(
+      "UPDATE account SET email = 'a' || char(0) || char(92) || 'n' || char(9) || 'b' WHERE id = ?",
+      [id],
+    )
+    sqlite.close()
+    await move()
+    const [moved] = await admin.unsafe('SELECT email FROM account WHERE id = $1', [id])
+    expect(moved).toEqual({ email: 'a\uFFFD\\n\tb' })
+  })
+
   test('leaves nothing behind where its ledger does not hold, or the copy does not', async () => {
     const spoil = (text: string) => {
       const sqlite = new Database(join(data, 'weir.db'))
@@ -165,8 +178,7 @@ describeOnPostgres('an installation on SQLite', () => {
     spoil(wallet(1))
     await expect(move()).rejects.toThrow('does not hold')
     spoil(wallet(-1))
-    // PostgreSQL keeps no zero byte in a text.
-    spoil("UPDATE account SET email = 'a' || char(0) || 'b'")
+    spoil("UPDATE api_key SET account = 'nobody'")
     await expect(move()).rejects.toThrow()
     expect([await count('account'), await count('journal'), await count('chain')]).toEqual([0, 0, 0])
   })
