@@ -388,9 +388,9 @@ export const configSchema = z.strictObject({
       64,
     ),
     warm_up: note(
-      z.boolean().default(false),
+      z.boolean().default(true),
       'Whether the gateway makes calls of its own before it is ready, for at most a fifth of a second: the first ones of its ' +
-        'clients are quicker then, and it takes about ten megabytes from the start that it would take with them. They are in ' +
+        'clients are quicker then. It takes about ten megabytes from the start that it would take with them. They are in ' +
         'memory alone: nothing is charged or logged',
     ),
     public_url: note(
