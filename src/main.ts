@@ -26,8 +26,31 @@ process.exitCode = await runCli(process.argv.slice(2), {
   clock: Date.now,
   environment: () => Promise.resolve(readEnvironment()),
   input: () => Bun.stdin.text(),
-  ask:
-    process.stdin.isTTY && process.stderr.isTTY
-      ? async (question, shows) => (await import('./cli/terminal.ts')).askTerminal(question, shows)
-      : undefined,
+  ask: process.stdin.isTTY && process.stderr.isTTY ? askTerminal : undefined,
 })
+
+/** Prints the question on standard error and reads a line. Of a `secret` answer nothing is shown. */
+async function askTerminal(question: string, shows: 'shown' | 'secret'): Promise<string> {
+  const [{ createInterface }, { Writable }] = await Promise.all([
+    import('node:readline/promises'),
+    import('node:stream'),
+  ])
+  process.stderr.write(question)
+  const output =
+    shows === 'shown'
+      ? process.stderr
+      : new Writable({ write: (_chunk, _encoding, done: () => void) => done() })
+  const lines = createInterface({ input: process.stdin, output, terminal: true })
+  const abort = new AbortController()
+  // The end of the input is an empty answer, as Enter is.
+  lines.once('close', () => abort.abort())
+  try {
+    return await lines.question('', { signal: abort.signal })
+  } catch (thrown) {
+    if (abort.signal.aborted) return ''
+    throw thrown
+  } finally {
+    lines.close()
+    if (shows === 'secret') process.stderr.write('\n')
+  }
+}

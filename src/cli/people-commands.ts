@@ -1,8 +1,7 @@
 // Names, options and help of `weir accounts`, `weir keys` and `weir groups`; what they do is in commands/.
 
 import type { Command } from 'commander'
-import { actionsOf, command } from './command.ts'
-import type { Io } from './context.ts'
+import { actionsOf, command, type Io } from './context.ts'
 
 /** Adds `weir groups`. */
 export function groupCommands(weir: Command, io: Io): void {

@@ -2,8 +2,7 @@
 // called.
 
 import { Command, CommanderError, Option } from 'commander'
-import { actionsOf, clientActionsOf, command, invocationOf } from './command.ts'
-import { CommandFailure, exitCodes, type Io, visible } from './context.ts'
+import { actionsOf, command, CommandFailure, exitCodes, invocationOf, type Io, visible } from './context.ts'
 import { pools } from '../credits/pool.ts'
 import { eventTypes } from '../notify/events.ts'
 import { accountCommands, groupCommands, keyCommands } from './people-commands.ts'
@@ -21,6 +20,13 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
     io.err(`weir: ${visible(message)}\n`)
     return thrown instanceof CommandFailure ? thrown.exitCode : exitCodes.failed
   }
+}
+
+/** The actions of commands that call a gateway: their configuration is the user's, and not that of the working directory. */
+function clientActionsOf<File>(io: Io, load: () => Promise<File>) {
+  return actionsOf(io, load, async (...asked) =>
+    (await import('./gateway-address.ts')).clientContextFor(...asked),
+  )
 }
 
 /** What is meant by no command at all, by `--version`, and by `help` with the name of a page of the guide. */
