@@ -2,12 +2,11 @@
 // connection that breaks, a reader who goes elsewhere while an answer is being saved.
 
 import { describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import { after, newAnswer } from '../../src/console/chat/thread.ts'
 import { openedConsole } from './opened.ts'
 import { show } from './page-faults.ts'
 import { browserPath } from '../support/browser.ts'
-import { clean, seen } from './visitor.ts'
+import { clean, seen, say } from './visitor.ts'
 
 test('a cited address that is none is no source', () => {
   const cite = (url: string) => ({
@@ -31,11 +30,6 @@ describe.skipIf(browserPath === null)('the console', () => {
     await visit.page.goto('/console/chat')
     await visit.page.getByRole('button', { name: model }).waitFor()
     return visit
-  }
-
-  async function say(page: Page, text: string): Promise<void> {
-    await page.getByLabel('Message').fill(text)
-    await page.keyboard.press('Enter')
   }
 
   test('works over plain HTTP, where browsers have no clipboard and no randomUUID', async () => {

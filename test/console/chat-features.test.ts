@@ -8,7 +8,7 @@ import { readExport } from '../../src/console/chat/exports.tsx'
 import { browserPath } from '../support/browser.ts'
 import { tempDir } from '../support/tmp.ts'
 import { openedConsole } from './opened.ts'
-import { accessibilityFaults, clean, seen } from './visitor.ts'
+import { accessibilityFaults, clean, seen, say } from './visitor.ts'
 
 /** All that a page could try, with what came of each as its text. */
 const attempts = (elsewhere: string) => `<!doctype html><p id=out></p><script>
@@ -251,8 +251,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
       page.getByRole('region', { name: 'First model' }),
       page.getByRole('region', { name: 'Second model' }),
     ]
-    await page.getByLabel('Message').fill('The Rhine.')
-    await page.keyboard.press('Enter')
+    await say(page, 'The Rhine.')
     await first.getByTestId('cost').waitFor()
     await second.getByTestId('cost').waitFor()
     await page.waitForURL(/a=conv_\w+&b=conv_\w+|b=conv_\w+&a=conv_\w+/)
@@ -261,8 +260,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await second.getByRole('button', { name: /sim\/long/ }).click()
     await page.getByRole('combobox', { name: 'Search models' }).fill('sim/tools')
     await page.keyboard.press('Enter')
-    await page.getByLabel('Message').fill('And the Elbe?')
-    await page.keyboard.press('Enter')
+    await say(page, 'And the Elbe?')
     await first.getByTestId('cost').nth(1).waitFor()
     await second.getByTestId('cost').nth(1).waitFor()
     const faults = [...(await accessibilityFaults(page))]
@@ -340,8 +338,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
       .click()
     await page.locator('article').getByText('The Nile.').waitFor()
     expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0)
-    await page.getByLabel('Message').fill('Thank you.')
-    await page.keyboard.press('Enter')
+    await say(page, 'Thank you.')
     await page.getByTestId('cost').waitFor()
     await page.reload()
     await page.getByTestId('cost').waitFor()
@@ -381,8 +378,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const show = async (text: string) => {
-      await page.getByLabel('Message').fill(text)
-      await page.keyboard.press('Enter')
+      await say(page, text)
       const answer = page.locator('article').last()
       await answer.getByTestId('cost').waitFor()
       const button = answer.getByRole('button', { name: 'Show it' })
@@ -431,8 +427,7 @@ describe.skipIf(browserPath === null)('the chat and its frame', () => {
     await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
     await page.goto('/console/chat')
     const ask = async (text: string, answers: number) => {
-      await page.getByLabel('Message').fill(text)
-      await page.keyboard.press('Enter')
+      await say(page, text)
       await page.getByTestId('cost').nth(answers).waitFor()
     }
     await page.getByRole('button', { name: 'Instructions' }).click()

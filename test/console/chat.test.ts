@@ -9,17 +9,12 @@ import { titleOf } from '../../src/console/chat/open-thread.ts'
 import { eventually, restingCredits } from '../support/call-gateway.ts'
 import { openedConsole } from './opened.ts'
 import { browserPath } from '../support/browser.ts'
-import { accessibilityFaults, clean, seen } from './visitor.ts'
+import { accessibilityFaults, clean, seen, say } from './visitor.ts'
 
 async function pick(page: Page, model: string): Promise<void> {
   await page.locator('button[aria-haspopup=dialog]').click()
   await page.getByRole('dialog').getByLabel('Search models').fill(model)
   await page.getByRole('dialog').getByRole('option', { name: model }).click()
-}
-
-async function say(page: Page, text: string): Promise<void> {
-  await page.getByLabel('Message').fill(text)
-  await page.keyboard.press('Enter')
 }
 
 test('a conversation is named for its question, by whole characters, or for its files', () => {

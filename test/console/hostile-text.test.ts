@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { openedConsole } from './opened.ts'
 import { payloads } from './payloads.ts'
 import { browserPath } from '../support/browser.ts'
-import { clean, seen } from './visitor.ts'
+import { clean, seen, say } from './visitor.ts'
 
 /** A provider whose errors say what it is asked. */
 let provider: ReturnType<typeof Bun.serve>
@@ -76,8 +76,7 @@ models: [{ id: hostile/m, price: free }]
     for (let from = 0; from < payloads.length; from += 100) {
       const mark = `end of ${from}`
       marks.push(mark)
-      await page.getByLabel('Message').fill(`${payloads.slice(from, from + 100).join('\n\n')}\n\n${mark}`)
-      await page.keyboard.press('Enter')
+      await say(page, `${payloads.slice(from, from + 100).join('\n\n')}\n\n${mark}`)
       await page.locator('article .prose').getByText(mark).waitFor()
       await page
         .getByTestId('cost')
@@ -200,8 +199,7 @@ models: [{ id: hostile/m, price: free }]
 
     await page.evaluate(() => localStorage.setItem('weir.model', 'hostile/m'))
     await page.goto('/console/chat')
-    await page.getByLabel('Message').fill(payloads.slice(0, 150).join(' '))
-    await page.keyboard.press('Enter')
+    await say(page, payloads.slice(0, 150).join(' '))
     await page.getByRole('alert').waitFor()
     expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
     await visit.leave()

@@ -7,7 +7,7 @@ import { mcpServer, type TestMcpServer, text } from '../support/mcp-server.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'
 import { browserPath } from '../support/browser.ts'
-import { accessibilityFaults, clean, pressInVain, seen } from './visitor.ts'
+import { accessibilityFaults, clean, pressInVain, seen, say } from './visitor.ts'
 
 const token = 'token-of-the-files'
 const message = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }
@@ -58,11 +58,6 @@ async function pick(page: Page, model: string): Promise<void> {
   await page.locator('button[aria-haspopup=dialog]').click()
   await page.getByRole('dialog').getByLabel('Search models').fill(model)
   await page.getByRole('dialog').getByRole('option', { name: model }).click()
-}
-
-async function say(page: Page, words: string): Promise<void> {
-  await page.getByLabel('Message').fill(words)
-  await page.keyboard.press('Enter')
 }
 
 describe.skipIf(browserPath === null)('MCP servers', () => {

@@ -20,6 +20,13 @@ export interface VisitorOptions {
   readonly locale?: string
 }
 
+/** Asks in the chat. What is asked while an answer is still being ended is not sent, and its cost is shown before that. */
+export async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Message').fill(text)
+  await page.getByRole('button', { name: 'Send', exact: true, disabled: false }).waitFor()
+  await page.keyboard.press('Enter')
+}
+
 /** A context of its own: no cookie of another visitor. `origin` is the gateway's, by the name localhost. */
 export async function visitor(
   browser: Browser,
@@ -36,7 +43,7 @@ export async function visitor(
     permissions: ['clipboard-read', 'clipboard-write'],
   })
   // Less than a test has: one that waits in vain must not take the browser away from the next.
-  context.setDefaultTimeout(10_000)
+  context.setDefaultTimeout(20_000)
   const foreign: string[] = []
   const complaints: string[] = []
   context.on('request', (request) => {

@@ -4,11 +4,13 @@ import { describe, test } from 'bun:test'
 import { spawn } from 'node:child_process'
 import {
   chownSync,
+  closeSync,
   copyFileSync,
   cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   statfsSync,
   writeFileSync,
@@ -146,7 +148,19 @@ export async function initServer(place = room()): Promise<{ readonly folder: str
     bin = join(folder, 'programs', 'bin')
     for (const each of [folder, data]) chownSync(each, nobody, nobody)
   }
-  await run([join(bin, 'initdb'), '-D', data, '-U', 'weir', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'])
+  await run(folder, [
+    join(bin, 'initdb'),
+    '-D',
+    data,
+    '-U',
+    'weir',
+    '-A',
+    'trust',
+    '-E',
+    'UTF8',
+    '--locale=C',
+    '-N',
+  ])
   const hosts = join(data, 'pg_hba.conf')
   writeFileSync(hosts, `host all ${withPassword} 127.0.0.1/32 scram-sha-256\n${readFileSync(hosts, 'utf8')}`)
   return { folder, bin }
@@ -169,7 +183,7 @@ export async function beginServer(
     ...settings,
   }
   const given = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const { ended } = begin([join(bin, 'postgres'), '-D', join(folder, 'data'), ...given])
+  const { ended } = begin(folder, [join(bin, 'postgres'), '-D', join(folder, 'data'), ...given])
   endWithThisProcess(folder)
   await Promise.race([answering(port), ended])
   return { url: `postgres://weir@127.0.0.1:${port}`, port, ended }
@@ -204,24 +218,29 @@ interface Begun {
   readonly ended: Promise<void>
 }
 
-function begin(command: readonly string[]): Begun {
+/** What it prints goes to a file of the folder: a pipe that is not read for once holds up whoever writes to it. */
+function begin(folder: string, command: readonly string[]): Begun {
+  const printed = join(folder, 'printed')
+  const file = openSync(printed, 'a')
   const child = spawn(command[0]!, command.slice(1), {
     cwd: '/',
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'ignore', file],
     ...(isRoot ? { uid: nobody, gid: nobody } : {}),
   })
-  let printed = ''
-  child.stderr.on('data', (bytes: Buffer) => (printed = (printed + bytes.toString()).slice(-2_000)))
+  closeSync(file)
   child.unref()
   const ended = new Promise<void>((resolve, reject) => {
     child.on('error', reject)
-    child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`${command[0]}: ${printed}`))))
+    child.on('exit', (code) => {
+      if (code === 0) resolve()
+      else reject(new Error(`${command[0]}: ${readFileSync(printed, 'utf8').slice(-2_000)}`))
+    })
   })
   return { ended }
 }
 
-function run(command: readonly string[]): Promise<void> {
-  return begin(command).ended
+function run(folder: string, command: readonly string[]): Promise<void> {
+  return begin(folder, command).ended
 }
 
 /**
