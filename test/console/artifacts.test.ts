@@ -2,7 +2,7 @@
 // nobody.
 
 import { expect, test } from 'bun:test'
-import { pageOf } from '../../src/console/chat/artifact.tsx'
+import { pageOf } from '../../src/console/chat/blocks.ts'
 
 test.each([
   ['html', '<p>Hello', true],

@@ -1,4 +1,4 @@
-// The text of an answer before it is rendered: its formulas, and the blocks that are finished.
+// The text of an answer before it is rendered: its formulas, the blocks that are finished, and what of its code is a page.
 
 import type { MarkedExtension, Tokens } from 'marked'
 
@@ -128,4 +128,18 @@ export function definitionsFor(block: string, definitions: readonly string[]): s
   const refersTo = (line: string) =>
     words.includes(line.slice(line.indexOf('['), line.indexOf(']') + 1).toLowerCase())
   return definitions.filter(refersTo).join('\n')
+}
+
+// HTML and SVG that a model wrote, shown as it will look: in a frame without an origin, which reaches nobody.
+
+/** A whole page of what a block of code holds; undefined where it is not shown as a page. */
+export function pageOf(language: string, text: string): string | undefined {
+  const name = language.toLowerCase()
+  const begin = text.trimStart().slice(0, 500).toLowerCase()
+  const isMarkup = name === '' || name === 'xml' || name === 'markup'
+  if (name === 'svg' || (isMarkup && /^(?:<\?xml[^>]*>\s*)?(?:<!--[^]*?-->\s*)?<svg[\s>]/.test(begin)))
+    return `<!doctype html><meta charset="utf-8"><style>html{height:100%}body{margin:0;min-height:100%;display:grid;place-items:center}svg{max-width:100%;height:auto}</style>${text}`
+  if (name === 'html' || name === 'htm' || (name === '' && /^<(?:!doctype html|html)[\s>]/.test(begin)))
+    return text
+  return undefined
 }

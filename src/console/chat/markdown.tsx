@@ -3,10 +3,10 @@
 import DOMPurify from 'dompurify'
 import { Marked } from 'marked'
 import { memo, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { addressOf } from '../api/call.ts'
 import { t } from '../strings/text.ts'
 import { Button, Copy } from '../ui/kit.tsx'
-import { Artifact, pageOf } from './artifact.tsx'
-import { cut, definitionsFor, definitionsIn, formulas, mayHaveFormulas, noBlocks } from './blocks.ts'
+import { cut, definitionsFor, definitionsIn, formulas, mayHaveFormulas, noBlocks, pageOf } from './blocks.ts'
 
 type Temml = (typeof import('temml'))['default']
 
@@ -197,5 +197,26 @@ function CodeBlock({ text, language }: { text: string; language: string }) {
         <code>{text}</code>
       </pre>
     </div>
+  )
+}
+
+/** The frame has the text from a message: neither its address nor this page holds it. */
+function Artifact({ page }: { page: string }) {
+  const [failed, setFailed] = useState(false)
+  return (
+    <>
+      <iframe
+        key={page}
+        title={t('What the code shows, in a frame that reaches nothing')}
+        src={addressOf('/console/artifact')}
+        sandbox="allow-scripts"
+        referrerPolicy="no-referrer"
+        className="mt-0! block h-96 max-h-[80dvh] min-h-32 w-full resize-y overflow-auto border border-t-0 border-line bg-[#fff]"
+        // Its origin is none that could be named.
+        onLoad={({ currentTarget }) => currentTarget.contentWindow?.postMessage(page, '*')}
+        onError={() => setFailed(true)}
+      />
+      {failed && <p role="alert">{t('It cannot be shown.')}</p>}
+    </>
   )
 }
