@@ -5,7 +5,7 @@ import type { Database } from 'bun:sqlite'
 import { genesis } from './ledger-rows.ts'
 import { type DatabaseServer, StoreOpenError } from './store.ts'
 import { actsBookedNote, auditOf, movedNote, settingsOfAudit } from './postgres/audit.ts'
-import type { Connection } from './postgres/connection.ts'
+import { type Connection, withoutNul } from './postgres/connection.ts'
 import { factsOf, migrate, placeOf, requireUsable, usingServer } from './postgres/server.ts'
 import { anchorsBeside, databasePath, openReader, readAnchors } from './sqlite/database/sqlite.ts'
 import { actsBooked, auditOf as auditOfSqlite } from './sqlite/audit/audit.ts'
@@ -279,23 +279,14 @@ function rowsOf(from: Database, text: string): Iterable<Cells> {
   return from.query<Cells, []>(text).iterate()
 }
 
-const special = /[\\\t\n\r\0]/
-const specials = /[\\\t\n\r\0]/g
-/** No text of PostgreSQL has a NUL: it is what the gateway itself writes there for one. */
-const escapes: Readonly<Record<string, string>> = {
-  '\\': '\\\\',
-  '\t': '\\t',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\0': '\uFFFD',
-}
+const specials = /[\\\t\n\r]/g
+const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
 
 /** A value as COPY reads it. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return '\\N'
   if (value instanceof Uint8Array) return String.raw`\\x${value.toHex()}`
-  const text = String(value)
-  return special.test(text) ? text.replace(specials, (one) => escapes[one]!) : text
+  return withoutNul(String(value)).replace(specials, (one) => escapes[one]!)
 }
 
 function isLarge(from: Database, name: string): boolean {

@@ -15,6 +15,11 @@ const renewPatienceMs = 1_000
 /** A pool with a reserved client has been seen never to close. */
 const closeMs = 500
 
+/** No text of PostgreSQL has a NUL: the sign for what cannot be read stands for one. */
+export function withoutNul(text: string): string {
+  return text.includes('\0') ? text.replaceAll('\0', '\uFFFD') : text
+}
+
 /** No answer came, or none can come: whether the statement was carried out is not known. */
 export class ConnectionLost extends Error {}
 

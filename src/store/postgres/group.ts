@@ -4,7 +4,7 @@
 
 import { costColumns } from '../sql/usage-figures.ts'
 import { sql, type Statement, type Value } from '../sql/work.ts'
-import type { LedgerConnection } from './connection.ts'
+import { type LedgerConnection, withoutNul } from './connection.ts'
 
 type Cell = string | number | bigint | null
 type Cells = Readonly<Record<string, Cell>>
@@ -394,7 +394,7 @@ const mostNumber = BigInt(Number.MAX_SAFE_INTEGER)
 const leastNumber = -mostNumber
 
 function withoutOddTexts(row: Readonly<Record<string, string | number | null>>): typeof row {
-  const clean = (cell: string) => cell.toWellFormed().replaceAll('\0', '\uFFFD')
+  const clean = (cell: string) => withoutNul(cell.toWellFormed())
   return Object.fromEntries(
     Object.entries(row).map(([name, cell]) => [name, typeof cell === 'string' ? clean(cell) : cell]),
   )

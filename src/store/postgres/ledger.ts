@@ -39,6 +39,7 @@ import {
   type ConnectionOptions,
   type LedgerConnection,
   lookupsOnly,
+  withoutNul,
 } from './connection.ts'
 import { GroupDraft } from './draft.ts'
 import { isAt } from './group.ts'
@@ -333,7 +334,7 @@ async function recordOf(
   id: string,
 ): Promise<CallRecord | undefined> {
   // A client names what it likes, also what no text of PostgreSQL can be.
-  const values = [id.replaceAll('\0', '\uFFFD'), account]
+  const values = [withoutNul(id), account]
   const [open] = await reads.send<Row<'openCall'>>(
     `SELECT * FROM open_call WHERE id = $1 AND ${isOf}`,
     values,

@@ -17,7 +17,15 @@ import {
   type Work,
 } from '../sql/work.ts'
 import type { DatabaseServer } from '../store.ts'
-import { addressOf, Connection, ConnectionLost, idleTransaction, isOutage, stateOf } from './connection.ts'
+import {
+  addressOf,
+  Connection,
+  ConnectionLost,
+  idleTransaction,
+  isOutage,
+  stateOf,
+  withoutNul,
+} from './connection.ts'
 
 const connections = 4
 /** How often a transaction is begun again because another one was in its way. */
@@ -352,10 +360,10 @@ async function reconnect(connection: Connection): Promise<void> {
   }
 }
 
-/** Integers go as 8 bytes: a number would be taken for one of 4, or for a fraction. No text here has a NUL. */
+/** Integers go as 8 bytes: a number would be taken for one of 4, or for a fraction. */
 function bindingOf(value: Value): Value {
   if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value)
-  return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value
+  return typeof value === 'string' ? withoutNul(value) : value
 }
 
 // Hears from the database when any process has changed accounts, keys, sessions or groups. Silence is only worth something
